@@ -114,7 +114,6 @@ pub mod epoch_seconds {
         ///
         /// # Errors
         /// Only what the serializer itself reports.
-
         pub fn serialize<S: Serializer>(
             at: &Option<Timestamp>,
             serializer: S,
