@@ -60,21 +60,34 @@ impl Journal {
         let after = operation.status;
         let now_pending = usize::from(is_pending(&operation));
         let Some(&at) = self.index.get(&operation.id) else {
-            self.index.insert(operation.id.clone(), self.operations.len());
+            self.index
+                .insert(operation.id.clone(), self.operations.len());
             self.operations.push(Arc::new(operation));
             self.pending += now_pending;
-            return Change { before: None, after };
+            return Change {
+                before: None,
+                after,
+            };
         };
         let Some(known) = self.operations.get_mut(at) else {
-            return Change { before: None, after };
+            return Change {
+                before: None,
+                after,
+            };
         };
         let before = known.status;
         if before.is_terminal() {
-            return Change { before: Some(before), after: before };
+            return Change {
+                before: Some(before),
+                after: before,
+            };
         }
         self.pending = self.pending + now_pending - usize::from(is_pending(known));
         *known = Arc::new(operation);
-        Change { before: Some(before), after }
+        Change {
+            before: Some(before),
+            after,
+        }
     }
 
     /// How many operations the backend will finish or wake by itself; with none, an invocation has
@@ -141,23 +154,47 @@ pub struct Identity {
 
 impl Identity {
     fn compare(&self, recorded: &Operation) -> Result<(), Mismatch> {
-        let text = |value: Option<&str>| value.filter(|value| !value.is_empty()).map_or(String::from("none"), quote);
+        let text = |value: Option<&str>| {
+            value
+                .filter(|value| !value.is_empty())
+                .map_or(String::from("none"), quote)
+        };
         let differs = |attribute, before: String, now: String| Mismatch {
             position: self.position.clone(),
             id: self.id.clone(),
             attribute,
             recorded: before,
             current: now,
-            recorded_operation: describe(recorded.operation_type, recorded.sub_type.as_deref(), recorded.name.as_deref()),
-            current_operation: describe(self.operation_type, Some(&self.sub_type), self.name.as_deref()),
+            recorded_operation: describe(
+                recorded.operation_type,
+                recorded.sub_type.as_deref(),
+                recorded.name.as_deref(),
+            ),
+            current_operation: describe(
+                self.operation_type,
+                Some(&self.sub_type),
+                self.name.as_deref(),
+            ),
         };
         if recorded.operation_type != self.operation_type {
-            return Err(differs("type", recorded.operation_type.to_string(), self.operation_type.to_string()));
+            return Err(differs(
+                "type",
+                recorded.operation_type.to_string(),
+                self.operation_type.to_string(),
+            ));
         }
         let pairs = [
-            ("subtype", recorded.sub_type.as_deref(), Some(self.sub_type.as_ref())),
+            (
+                "subtype",
+                recorded.sub_type.as_deref(),
+                Some(self.sub_type.as_ref()),
+            ),
             ("name", recorded.name.as_deref(), self.name.as_deref()),
-            ("parent", recorded.parent_id.as_ref().map(OperationId::as_str), self.parent_id.as_ref().map(OperationId::as_str)),
+            (
+                "parent",
+                recorded.parent_id.as_ref().map(OperationId::as_str),
+                self.parent_id.as_ref().map(OperationId::as_str),
+            ),
         ];
         for (attribute, before, now) in pairs {
             if before.unwrap_or_default() != now.unwrap_or_default() {
@@ -259,8 +296,16 @@ mod tests {
     fn a_terminal_operation_never_changes_and_closes_once() {
         let mut journal = Journal::default();
         journal.put(operation(1, OperationStatus::Started));
-        assert!(journal.put(operation(1, OperationStatus::Succeeded)).closed());
-        assert!(!journal.put(operation(1, OperationStatus::Succeeded)).closed());
+        assert!(
+            journal
+                .put(operation(1, OperationStatus::Succeeded))
+                .closed()
+        );
+        assert!(
+            !journal
+                .put(operation(1, OperationStatus::Succeeded))
+                .closed()
+        );
         let change = journal.put(operation(1, OperationStatus::Started));
         assert_eq!(change.after, OperationStatus::Succeeded);
         assert_eq!(journal.pending(), 0);
@@ -274,12 +319,27 @@ mod tests {
             let mut current = identity(1);
             change(&mut current);
             let mismatch = journal.meet(&current).unwrap_err();
-            assert_eq!([mismatch.attribute, &mismatch.recorded, &mismatch.current], expected);
+            assert_eq!(
+                [mismatch.attribute, &mismatch.recorded, &mismatch.current],
+                expected
+            );
         };
-        check(|it| it.operation_type = OperationType::Step, ["type", "WAIT", "STEP"]);
-        check(|it| it.sub_type = "Nap".into(), ["subtype", "\"Wait\"", "\"Nap\""]);
-        check(|it| it.name = Some("rest".into()), ["name", "none", "\"rest\""]);
-        check(|it| it.parent_id = Some("p".into()), ["parent", "none", "\"p\""]);
+        check(
+            |it| it.operation_type = OperationType::Step,
+            ["type", "WAIT", "STEP"],
+        );
+        check(
+            |it| it.sub_type = "Nap".into(),
+            ["subtype", "\"Wait\"", "\"Nap\""],
+        );
+        check(
+            |it| it.name = Some("rest".into()),
+            ["name", "none", "\"rest\""],
+        );
+        check(
+            |it| it.parent_id = Some("p".into()),
+            ["parent", "none", "\"p\""],
+        );
     }
 
     #[test]
