@@ -1,0 +1,239 @@
+//! Actors and parked futures: how polls become facts for the lifecycle.
+//!
+//! [`Acting`] wraps a body (the handler, a child context, a step, spawned work) and reports its
+//! polls; a thread-local names the actor whose code is on the stack, so that a durable future knows
+//! with whom it parks and whether it may be started here at all.
+
+use crate::{
+    context::Scope,
+    error::{Error, ErrorKind, OperationRef},
+    lifecycle::{ActorId, Lifecycle, Waiter},
+};
+use outlast_core::id::OperationId;
+use pin_project_lite::pin_project;
+use std::{
+    cell::RefCell,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context as Poller, Poll, Wake, Waker},
+};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+/// The actor whose code is being polled on this thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Current {
+    pub(crate) actor: ActorId,
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) body: Option<Arc<Body>>,
+}
+
+/// The step or check whose body is running.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) operation_id: OperationId,
+    pub(crate) operation: OperationRef,
+    pub(crate) attempt: u32,
+    pub(crate) at_most_once: bool,
+}
+
+impl Current {
+    /// The current actor, if this thread is polling one.
+    pub(crate) fn get() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Looks at the current actor without cloning it.
+    pub(crate) fn peek<R>(look: impl FnOnce(Option<&Self>) -> R) -> R {
+        CURRENT.with_borrow(|current| look(current.as_ref()))
+    }
+
+    /// A waiter for the current actor. Durable futures are only ever polled inside one.
+    pub(crate) fn waiter(poller: &Poller<'_>) -> Waiter {
+        let actor = Self::peek(|current| current.map_or(0, |current| current.actor));
+        Waiter { actor, waker: poller.waker().clone() }
+    }
+}
+
+/// Puts an actor on the thread for the length of a poll, panics included.
+struct OnThread(Option<Current>);
+
+impl OnThread {
+    fn put(current: Current) -> Self {
+        Self(CURRENT.replace(Some(current)))
+    }
+}
+
+impl Drop for OnThread {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// Counts an actor for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    lifecycle: Arc<Lifecycle>,
+    pub(crate) actor: ActorId,
+}
+
+impl Registration {
+    pub(crate) fn new(lifecycle: &Arc<Lifecycle>, label: impl Into<Arc<str>>) -> Self {
+        let actor = lifecycle.with(|state| state.add_actor(label.into()));
+        Self { lifecycle: lifecycle.clone(), actor }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.lifecycle.with(|state| state.remove_actor(self.actor));
+    }
+}
+
+pin_project! {
+    /// A body whose polls are reported to the lifecycle.
+    pub(crate) struct Acting<F> {
+        #[pin]
+        inner: F,
+        scope: Arc<Scope>,
+        body: Option<Arc<Body>>,
+        waker: Option<(Waker, Waker)>,
+        // Last: the actor stops counting only after its future and its futures' guards are gone.
+        registration: Option<Registration>,
+    }
+}
+
+impl<F> Acting<F> {
+    pub(crate) fn new(registration: Registration, scope: Arc<Scope>, body: Option<Arc<Body>>, inner: F) -> Self {
+        Self { inner, scope, body, waker: None, registration: Some(registration) }
+    }
+}
+
+impl<F: Future> Future for Acting<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let Some(registration) = this.registration.as_ref() else {
+            return Poll::Pending;
+        };
+        let Registration { lifecycle, actor } = registration;
+        let waker = match this.waker {
+            Some((outer, wrapped)) if outer.will_wake(poller.waker()) => wrapped.clone(),
+            _ => {
+                let outer = poller.waker().clone();
+                let wrapped =
+                    Waker::from(Arc::new(ActorWaker { lifecycle: Arc::downgrade(lifecycle), actor: *actor, outer: outer.clone() }));
+                *this.waker = Some((outer, wrapped.clone()));
+                wrapped
+            }
+        };
+        lifecycle.with(|state| state.enter(*actor));
+        let result = {
+            let _on_thread = OnThread::put(Current { actor: *actor, scope: this.scope.clone(), body: this.body.clone() });
+            this.inner.poll(&mut Poller::from_waker(&waker))
+        };
+        match result {
+            Poll::Pending => lifecycle.with(|state| state.leave(*actor)),
+            Poll::Ready(_) => *this.registration = None,
+        }
+        result
+    }
+}
+
+/// Wakes the task and marks the actor, so that a wake which is on its way counts as running.
+struct ActorWaker {
+    lifecycle: Weak<Lifecycle>,
+    actor: ActorId,
+    outer: Waker,
+}
+
+impl Wake for ActorWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(lifecycle) = self.lifecycle.upgrade() {
+            lifecycle.with(|state| state.wake(self.actor));
+        }
+        self.outer.wake_by_ref();
+    }
+}
+
+/// Marks a durable future as parked with the actor that polls it, until it is ready or dropped.
+#[derive(Debug)]
+pub(crate) struct Park {
+    lifecycle: Arc<Lifecycle>,
+    with: Option<ActorId>,
+}
+
+impl Park {
+    pub(crate) fn new(lifecycle: &Arc<Lifecycle>) -> Self {
+        Self { lifecycle: lifecycle.clone(), with: None }
+    }
+
+    /// The future is pending in `actor`'s poll.
+    pub(crate) fn enter(&mut self, actor: ActorId) {
+        if self.with != Some(actor) {
+            let before = self.with.replace(actor);
+            self.lifecycle.with(|state| {
+                if let Some(before) = before {
+                    state.unpark(before);
+                }
+                state.park(actor);
+            });
+        }
+    }
+
+    /// The future is ready or gone.
+    pub(crate) fn leave(&mut self) {
+        if let Some(actor) = self.with.take() {
+            self.lifecycle.with(|state| state.unpark(actor));
+        }
+    }
+}
+
+impl Drop for Park {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Why code that runs here may not start an operation on `scope`, if so.
+pub(crate) fn misuse(scope: &Arc<Scope>) -> Option<Error> {
+    Current::peek(|current| {
+        let (kind, message) = match current {
+            None => (
+                ErrorKind::ForeignTask,
+                "a durable operation was started outside the handler's own code, for example in a task of your own: \
+                 use the operation's spawn() instead"
+                    .to_owned(),
+            ),
+            Some(current) if !Arc::ptr_eq(&current.scope.invocation, &scope.invocation) => (
+                ErrorKind::ForeignTask,
+                "the context belongs to another invocation: contexts must not be kept across invocations".to_owned(),
+            ),
+            Some(Current { body: Some(body), .. }) => (
+                ErrorKind::NestedInStep,
+                format!(
+                    "a durable operation was started inside the body of {}: start it before the step, or use a child \
+                     context instead of the step",
+                    body.operation
+                ),
+            ),
+            Some(current) if !Arc::ptr_eq(&current.scope, scope) => (
+                ErrorKind::WrongContext,
+                format!(
+                    "the context of {} was used inside the body of {}: use the context that the body receives",
+                    scope.position, current.scope.position
+                ),
+            ),
+            Some(_) => return None,
+        };
+        Some(Error::of_kind(kind, None, message))
+    })
+}

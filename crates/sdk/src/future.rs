@@ -1,0 +1,204 @@
+//! Durable futures: an operation that runs where it is awaited, and a handle to one that was
+//! spawned.
+
+use crate::{
+    actor::{Acting, Current, Park, Registration, misuse},
+    backend::BoxFuture,
+    context::Scope,
+    error::{Error, ErrorKind, Result, panic_message},
+    lifecycle::{ActorId, Fault, Waiter},
+    operation::Op,
+};
+use futures_util::{
+    FutureExt as _,
+    future::{FusedFuture, abortable},
+};
+use outlast_core::{replay::Identity, wire::ErrorObject};
+use std::{
+    fmt,
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context as Poller, Poll},
+};
+
+/// A durable operation that runs in place, while it is polled.
+///
+/// Builders turn into this when they are awaited, or by their `future` method for code that wants a
+/// future, such as `join_all`. Dropping it gives the operation up: a running body is cancelled, and
+/// what was recorded stays recorded.
+#[must_use = "a durable operation does nothing unless it is awaited or spawned"]
+pub struct Running<'a, T> {
+    inner: Option<BoxFuture<'a, Result<T>>>,
+    scope: Arc<Scope>,
+    identity: Arc<Identity>,
+    park: Park,
+    started: bool,
+}
+
+impl<'a, T> Running<'a, T> {
+    /// The operation `op`, run by `body` once it is polled.
+    pub(crate) fn new<F, Fut>(op: Op, body: F) -> Self
+    where
+        F: FnOnce(Op) -> Fut,
+        Fut: Future<Output = Result<T>> + Send + 'a,
+    {
+        let scope = op.scope.clone();
+        let identity = op.identity.clone();
+        let park = Park::new(&scope.invocation.lifecycle);
+        Self { inner: Some(Box::pin(body(op))), scope, identity, park, started: false }
+    }
+}
+
+impl<T> Future for Running<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        let actor = Current::peek(|current| {
+            current
+                .filter(|current| Arc::ptr_eq(&current.scope.invocation, &this.scope.invocation))
+                .filter(|current| this.started || current.body.is_none())
+                .map(|current| current.actor)
+        });
+        let Some(actor) = actor else {
+            let problem = misuse(&this.scope);
+            this.inner = None;
+            this.park.leave();
+            return match problem {
+                Some(error) => Poll::Ready(Err(error)),
+                None => Poll::Pending,
+            };
+        };
+        this.started = true;
+        let Some(inner) = &mut this.inner else { return Poll::Pending };
+        match inner.as_mut().poll(poller) {
+            Poll::Pending => {
+                this.park.enter(actor);
+                Poll::Pending
+            }
+            Poll::Ready(result) => {
+                this.inner = None;
+                this.park.leave();
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl<T> FusedFuture for Running<'_, T> {
+    fn is_terminated(&self) -> bool {
+        self.inner.is_none()
+    }
+}
+
+impl<T> fmt::Debug for Running<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("position", &self.identity.position).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Running<'static, T> {
+    /// Starts the operation in the background.
+    pub(crate) fn spawn(self) -> DurableFuture<T> {
+        let scope = self.scope.clone();
+        let identity = self.identity.clone();
+        let lifecycle = scope.invocation.lifecycle.clone();
+        let cell = Arc::new(Mutex::new(None));
+        if let Some(error) = misuse(&scope) {
+            let cell = Arc::new(Mutex::new(Some(Err(error))));
+            return DurableFuture { cell, actor: 0, identity, park: Park::new(&lifecycle), done: false };
+        }
+        let label = format!("spawned {} {}", identity.sub_type, identity.position);
+        let registration = Registration::new(&lifecycle, label);
+        let actor = registration.actor;
+        let result = cell.clone();
+        let invocation = scope.invocation.clone();
+        let body = AssertUnwindSafe(self).catch_unwind().map(move |outcome| match outcome {
+            Ok(outcome) => *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome),
+            Err(panic) => {
+                let error = ErrorObject::new("panic", panic_message(panic.as_ref()));
+                invocation.lifecycle.with(|state| state.fail(Fault::Execution(error)));
+            }
+        });
+        let (task, handle) = abortable(Acting::new(registration, scope.clone(), None, body));
+        let handle = Arc::new(handle);
+        scope.adopt(&handle);
+        scope.invocation.spawn(Box::pin(async move {
+            let _ = task.await;
+            drop(handle);
+        }));
+        DurableFuture { cell, actor, identity, park: Park::new(&lifecycle), done: false }
+    }
+}
+
+type Cell<T> = Arc<Mutex<Option<Result<T>>>>;
+
+/// A handle to a spawned operation: it has started, awaiting it waits for its outcome.
+///
+/// It may be awaited anywhere in the code of its invocation, also inside the body of a step; a step
+/// that waits for nothing but a handle does not keep the invocation alive. Dropping the handle does
+/// not stop the operation.
+#[must_use = "the outcome of a spawned operation is lost unless its handle is awaited"]
+pub struct DurableFuture<T> {
+    cell: Cell<T>,
+    actor: ActorId,
+    identity: Arc<Identity>,
+    park: Park,
+    done: bool,
+}
+
+impl<T> Future for DurableFuture<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        let taken = this.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(result) = taken {
+            this.done = true;
+            this.park.leave();
+            return Poll::Ready(result);
+        }
+        let Some(current) = Current::get() else {
+            let message = "a durable future was awaited outside the handler's own code";
+            return Poll::Ready(Err(Error::of_kind(ErrorKind::ForeignTask, None, message)));
+        };
+        if let Some(body) = current.body.as_ref().filter(|body| body.at_most_once) {
+            let message = format!(
+                "the body of {} waits for another operation; it would be dropped at suspension, which an at-most-once \
+                 step does not survive: await the handle before the step",
+                body.operation
+            );
+            return Poll::Ready(Err(Error::of_kind(ErrorKind::NestedInStep, Some(body.operation.clone()), message)));
+        }
+        let waiter = Waiter { actor: current.actor, waker: poller.waker().clone() };
+        let finished = current.scope.invocation.lifecycle.with(|state| {
+            state.mark_awaited(&this.identity);
+            state.wait_for_actor(this.actor, waiter)
+        });
+        if finished {
+            // The outcome is stored before the actor goes; without one it was given up for good.
+            let taken = this.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(result) = taken {
+                this.done = true;
+                this.park.leave();
+                return Poll::Ready(result);
+            }
+        }
+        this.park.enter(current.actor);
+        Poll::Pending
+    }
+}
+
+impl<T> FusedFuture for DurableFuture<T> {
+    fn is_terminated(&self) -> bool {
+        self.done
+    }
+}
+
+impl<T> fmt::Debug for DurableFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurableFuture").field("position", &self.identity.position).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,362 @@
+//! One invocation of a handler, from its input to its answer.
+//!
+//! Loads the recorded state, runs the handler under the [driver](crate::driver), and turns how it
+//! ended into what the platform expects: a result, an error, PENDING, or a failed invocation.
+
+use crate::{
+    backend::{Abilities, BackendError, BoxFuture, SharedBackend},
+    config::{Config, Executor},
+    context::{Context, Mode, Scope},
+    driver::{Driver, Ending},
+    error::Error,
+    function::Function,
+    lifecycle::{Fault, Lifecycle, Report, TerminationReason},
+    plugin::{EndStatus, Hooks, InvocationEnd, InvocationInfo, OperationInfo},
+};
+use outlast_core::{
+    id::Position,
+    limits,
+    replay::Mismatch,
+    time::Timestamp,
+    wire::{
+        CheckpointRequest, ErrorObject, InvocationInput, InvocationOutput, Operation, OperationAction, OperationType,
+        OperationUpdate, Payload, StatePage, error_type,
+    },
+};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::task::JoinSet;
+
+/// What the platform says about an invocation.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Id of this invocation.
+    pub request_id: Arc<str>,
+    /// The tenant it runs for.
+    pub tenant_id: Option<Arc<str>>,
+    /// When the platform ends it.
+    pub deadline: Option<Timestamp>,
+    /// What AWS Lambda adds, when it runs there.
+    pub lambda: Option<Arc<LambdaContext>>,
+}
+
+/// What AWS Lambda says about an invocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LambdaContext {
+    /// Id of this invocation.
+    pub request_id: String,
+    /// The function, as it was invoked.
+    pub invoked_function_arn: String,
+    /// The function's name.
+    pub function_name: String,
+    /// The function's version.
+    pub function_version: String,
+    /// The function's memory in MiB.
+    pub memory_mib: i32,
+    /// The trace header.
+    pub trace_id: Option<String>,
+    /// The caller's client context, as JSON text.
+    pub client_context: Option<String>,
+}
+
+/// The invocation itself failed; the platform repeats it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvocationError {
+    /// What went wrong, as data.
+    pub record: ErrorObject,
+}
+
+impl fmt::Display for InvocationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the invocation failed: {}", self.record)
+    }
+}
+
+impl std::error::Error for InvocationError {}
+
+/// How an invocation ended, with what the lifecycle had to say about it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The answer, or why there is none.
+    pub answer: Result<InvocationOutput, InvocationError>,
+    /// Why it suspended, if it did.
+    pub reason: Option<TerminationReason>,
+    /// The lifecycle at the moment it ended.
+    pub report: Report,
+    /// How many checkpoint requests it made.
+    pub requests: u64,
+}
+
+/// What all code of one invocation shares.
+pub(crate) struct Invocation {
+    pub(crate) lifecycle: Arc<Lifecycle>,
+    pub(crate) arn: Arc<str>,
+    pub(crate) execution_start: Timestamp,
+    pub(crate) config: Arc<Config>,
+    pub(crate) abilities: Abilities,
+    pub(crate) request: Request,
+    pub(crate) hooks: Hooks,
+    /// Work spawned since the driver last looked, for the inline executor.
+    pub(crate) inline: Mutex<Vec<BoxFuture<'static, ()>>>,
+    pub(crate) tasks: Mutex<JoinSet<()>>,
+}
+
+impl fmt::Debug for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Invocation({})", self.arn)
+    }
+}
+
+impl Invocation {
+    /// Runs `future` in the background, owned by this invocation.
+    pub(crate) fn spawn(&self, future: BoxFuture<'static, ()>) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        match &self.config.executor {
+            Executor::Tasks => drop(tasks.spawn(future)),
+            Executor::Runtime(handle) => drop(tasks.spawn_on(future, handle)),
+            Executor::Inline => {
+                self.inline.lock().unwrap_or_else(PoisonError::into_inner).push(future);
+                self.lifecycle.with(crate::lifecycle::State::notify_driver);
+            }
+        }
+    }
+
+    /// Whether an operation is recorded at `position`, or, for a context without a record of its
+    /// own, as its first child.
+    pub(crate) fn has_record_at_or_below(&self, position: &Position) -> bool {
+        self.lifecycle.with(|state| {
+            state.journal.get(&position.id()).is_some() || state.journal.get(&position.child(1).id()).is_some()
+        })
+    }
+
+    /// When to ask about a waiting operation for the first time, if at all in this invocation.
+    pub(crate) fn first_poll(&self, record: &Operation) -> Option<Timestamp> {
+        self.poll_at(record.due().unwrap_or_else(|| self.config.clock.now().plus_millis(1_000)))
+    }
+
+    /// When to ask again after `misses` answers without news.
+    pub(crate) fn next_poll(&self, misses: u32) -> Option<Timestamp> {
+        let delay = u64::try_from((self.config.polling)(misses).as_millis()).unwrap_or(u64::MAX);
+        self.poll_at(self.config.clock.now().plus_millis(delay))
+    }
+
+    /// Polling stops a second before the platform ends the invocation, and is not needed where
+    /// changes are pushed.
+    fn poll_at(&self, at: Timestamp) -> Option<Timestamp> {
+        let in_time = self.request.deadline.is_none_or(|deadline| at.plus_millis(1_000) <= deadline);
+        (in_time && !self.abilities.pushes_changes).then_some(at)
+    }
+}
+
+/// Runs one invocation of `function`.
+///
+/// This is what every home calls: the Lambda runtime, an engine's worker, the test kit.
+pub async fn invoke(function: &Function, input: InvocationInput, backend: SharedBackend, request: Request) -> Outcome {
+    match load(&input, &backend).await {
+        Ok(loaded) => run(function, input, loaded, backend, request).await,
+        Err(answer) => Outcome {
+            answer,
+            reason: None,
+            report: Report { why: "the recorded state could not be loaded".to_owned(), holders: Vec::new(), tree: String::new() },
+            requests: 0,
+        },
+    }
+}
+
+type Answer = Result<InvocationOutput, InvocationError>;
+
+/// The answer to a request that the backend refused.
+fn refused(error: &BackendError, doing: &str) -> Answer {
+    let record = ErrorObject::new(error.code.clone().unwrap_or_else(|| "BackendError".to_owned()), format!("{doing}: {error}"));
+    if error.is_retryable() { Err(InvocationError { record }) } else { Ok(InvocationOutput::failed(Some(record))) }
+}
+
+/// The recorded state of an execution.
+struct Loaded {
+    execution: Operation,
+    operations: Vec<Operation>,
+}
+
+/// Reads all pages of state and finds the execution's own operation in them.
+async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded, Answer> {
+    let arn = &input.durable_execution_arn;
+    if arn.is_empty() || input.checkpoint_token.is_empty() {
+        let message = "the invocation carries no execution: this function is durable and must be invoked as one \
+                       (check its durable configuration)";
+        return Err(Err(InvocationError { record: ErrorObject::new("NotDurableError", message) }));
+    }
+    let StatePage { mut operations, next_marker } = input.initial_execution_state.clone();
+    let mut marker = next_marker.unwrap_or_default();
+    while !marker.is_empty() {
+        let page = backend.0.state(arn, &input.checkpoint_token, &marker).await;
+        let page = page.map_err(|error| refused(&error, "the recorded state could not be read"))?;
+        operations.extend(page.operations);
+        marker = page.next_marker.unwrap_or_default();
+    }
+    let execution_id = arn.rsplit('/').next().unwrap_or_default();
+    let by_id = operations.iter().position(|operation| operation.id.as_str() == execution_id);
+    let found = by_id.or_else(|| operations.iter().position(|operation| operation.operation_type == OperationType::Execution));
+    let Some(at) = found else {
+        let message = format!("the recorded state of {arn} does not contain the execution itself");
+        return Err(Err(InvocationError { record: ErrorObject::new("ProtocolError", message) }));
+    };
+    let execution = operations.remove(at);
+    Ok(Loaded { execution, operations })
+}
+
+/// Runs the handler over loaded state and answers.
+async fn run(function: &Function, input: InvocationInput, loaded: Loaded, backend: SharedBackend, request: Request) -> Outcome {
+    let Loaded { execution, operations } = loaded;
+    let payload = execution.execution_details.as_ref().and_then(|details| details.input_payload.clone());
+    let abilities = backend.0.abilities();
+    let invocation = Arc::new(Invocation {
+        lifecycle: Arc::new(Lifecycle::default()),
+        arn: input.durable_execution_arn.clone(),
+        execution_start: execution.start_timestamp,
+        config: function.config.clone(),
+        abilities,
+        request,
+        hooks: function.config.plugins.create(),
+        inline: Mutex::default(),
+        tasks: Mutex::new(JoinSet::new()),
+    });
+    let replaying = !operations.is_empty();
+    invocation.lifecycle.with(|state| {
+        state.token = input.checkpoint_token;
+        for operation in operations {
+            state.journal.put(operation);
+        }
+    });
+    let info = announce(&invocation, &input.updated_operation_ids, payload.clone());
+    let mode = if replaying { Mode::Replay } else { Mode::Execution };
+    let scope = Scope::root(invocation.clone(), mode);
+    let handler = (function.handler)(Context::new(scope.clone()), payload);
+    let (ending, requests) = Driver::new(&invocation, &scope, &backend, handler).run().await;
+    let report = invocation.lifecycle.with(|state| state.report());
+    let reason = match &ending {
+        Ending::Suspended(reason) => Some(*reason),
+        Ending::Returned(_) | Ending::Fault(_) => None,
+    };
+    let answer = conclude(&invocation, ending, &execution, &backend).await;
+    shut_down(&invocation).await;
+    announce_end(&invocation, &info, &answer);
+    Outcome { answer, reason, report, requests }
+}
+
+/// Tells the plugins that the invocation starts and what ended while nobody looked.
+fn announce(
+    invocation: &Invocation,
+    updated: &[outlast_core::id::OperationId],
+    input: Option<Payload>,
+) -> Option<InvocationInfo> {
+    if invocation.hooks.is_empty() {
+        return None;
+    }
+    let (operations, updated_operations) = invocation.lifecycle.with(|state| {
+        let operations: Vec<_> = state.journal.iter().cloned().collect();
+        let updated: Vec<_> = updated.iter().filter_map(|id| state.journal.get(id).cloned()).collect();
+        (operations, updated)
+    });
+    let info = InvocationInfo {
+        request_id: invocation.request.request_id.clone(),
+        execution_arn: invocation.arn.clone(),
+        is_first_invocation: operations.is_empty(),
+        execution_start_timestamp: invocation.execution_start,
+        operations,
+        updated_operations,
+        input,
+    };
+    invocation.hooks.each("invocation_start", |plugin| plugin.invocation_start(&info));
+    for operation in info.updated_operations.iter().filter(|operation| operation.status.is_terminal()) {
+        let ended = OperationInfo::from_record(operation, false);
+        invocation.hooks.each("operation_end", |plugin| plugin.operation_end(&ended));
+    }
+    Some(info)
+}
+
+fn announce_end(invocation: &Invocation, info: &Option<InvocationInfo>, answer: &Answer) {
+    let Some(info) = info else { return };
+    let (status, result, error) = match answer {
+        Err(failed) => (EndStatus::Retrying, None, Some(failed.record.clone())),
+        Ok(output) => {
+            use outlast_core::wire::InvocationStatus as Status;
+            let status = match output.status {
+                Status::Succeeded => EndStatus::Succeeded,
+                Status::Failed => EndStatus::Failed,
+                Status::Pending => EndStatus::Pending,
+            };
+            (status, output.result.clone(), output.error.clone())
+        }
+    };
+    let end = InvocationEnd { status, result, error };
+    invocation.hooks.each("invocation_end", |plugin| plugin.invocation_end(info, &end));
+}
+
+/// The answer for how the handler ended.
+async fn conclude(invocation: &Invocation, ending: Ending, execution: &Operation, backend: &SharedBackend) -> Answer {
+    match ending {
+        Ending::Suspended(_) => Ok(InvocationOutput::pending()),
+        Ending::Fault(Fault::Superseded) => Ok(InvocationOutput::pending()),
+        Ending::Fault(Fault::Execution(error)) => Ok(InvocationOutput::failed(Some(error))),
+        Ending::Fault(Fault::Invocation(record)) => Err(InvocationError { record }),
+        Ending::Fault(Fault::Mismatch(mismatch)) => mismatched(invocation, &mismatch),
+        Ending::Returned(Ok(result)) => {
+            if result.len() <= limits::RESPONSE_RESULT_BYTES_MAX {
+                return Ok(InvocationOutput::succeeded(Some(result)));
+            }
+            let mut update = OperationUpdate::new(execution.id.clone(), OperationType::Execution, OperationAction::Succeed);
+            update.payload = Some(result);
+            close(invocation, update, backend, InvocationOutput::succeeded(Some("".into()))).await
+        }
+        Ending::Returned(Err(error)) => {
+            let error = error.into_record();
+            if error.bytes() <= limits::RESPONSE_RESULT_BYTES_MAX {
+                return Ok(InvocationOutput::failed(Some(error)));
+            }
+            let mut update = OperationUpdate::new(execution.id.clone(), OperationType::Execution, OperationAction::Fail);
+            update.error = Some(error);
+            close(invocation, update, backend, InvocationOutput::failed(None)).await
+        }
+    }
+}
+
+/// A mismatch is held for a fixed build where the engine can hold it, and fails elsewhere.
+fn mismatched(invocation: &Invocation, mismatch: &Mismatch) -> Answer {
+    let record = ErrorObject::new(error_type::REPLAY_MISMATCH, mismatch.to_string());
+    if invocation.abilities.holds_mismatches && !invocation.config.fail_on_mismatch {
+        Err(InvocationError { record })
+    } else {
+        Ok(InvocationOutput::failed(Some(record)))
+    }
+}
+
+/// Closes the execution through a checkpoint, for results that do not fit the answer.
+async fn close(invocation: &Invocation, update: OperationUpdate, backend: &SharedBackend, answer: InvocationOutput) -> Answer {
+    let checkpoint_token = invocation.lifecycle.with(|state| state.token.clone());
+    let request = CheckpointRequest { checkpoint_token, updates: vec![update], client_token: None };
+    // The answer to this request carries no token: the execution is closed, nothing was revoked.
+    match backend.0.checkpoint(&invocation.arn, request).await {
+        Ok(_) => Ok(answer),
+        Err(error) => refused(&error, "the execution's large result could not be stored"),
+    }
+}
+
+/// Leaves nothing of the invocation behind: a task that lived on would run inside the next one.
+async fn shut_down(invocation: &Invocation) {
+    invocation.inline.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    let mut tasks = std::mem::take(&mut *invocation.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+    tasks.shutdown().await;
+    let alive = invocation.lifecycle.with(|state| {
+        state.end();
+        state.actors_alive()
+    });
+    debug_assert_eq!(alive, 0, "actors outlived their invocation");
+}
+
+/// The error of a handler's return value, for reading.
+pub(crate) type HandlerResult = Result<Payload, Error>;

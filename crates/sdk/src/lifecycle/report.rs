@@ -1,0 +1,108 @@
+//! What the lifecycle says about itself: why an invocation did or did not suspend, who holds it,
+//! and the tree of operations that are open.
+
+use super::{OperationState, State, Verdict};
+use outlast_core::time::Timestamp;
+use std::{collections::BTreeMap, fmt, fmt::Write as _};
+
+/// A snapshot of an invocation's lifecycle, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// One sentence: why the invocation is, or is not, about to suspend.
+    pub why: String,
+    /// The pieces of user code that hold it.
+    pub holders: Vec<Holder>,
+    /// The open operations, indented by nesting.
+    pub tree: String,
+}
+
+/// A piece of user code that keeps an invocation from suspending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// What it is, for example `handler` or `step 'charge' (3)`.
+    pub label: String,
+    /// Whether it waits for something that is not a durable operation: a channel, a lock, a socket.
+    pub waits_for_foreign: bool,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.why)?;
+        f.write_str(&self.tree)
+    }
+}
+
+impl State {
+    /// Describes the lifecycle as it is now. Scans everything; for diagnosis only.
+    pub(crate) fn report(&self) -> Report {
+        let mut holders: Vec<(u64, Holder)> = self
+            .actors
+            .iter()
+            .filter(|(_, actor)| !actor.blocked)
+            .map(|(id, actor)| {
+                let holder = Holder { label: actor.label.to_string(), waits_for_foreign: !actor.woken && actor.parked == 0 };
+                (*id, holder)
+            })
+            .collect();
+        holders.sort_by_key(|(id, _)| *id);
+        let holders: Vec<Holder> = holders.into_iter().map(|(_, holder)| holder).collect();
+        Report { why: self.why(&holders), tree: self.tree(), holders }
+    }
+
+    fn why(&self, holders: &[Holder]) -> String {
+        if let Some(holder) = holders.first() {
+            let others = match holders.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let doing = if holder.waits_for_foreign { "waits for something that is not durable" } else { "is running" };
+            return format!("not suspending: {}{others} {doing}", holder.label);
+        }
+        if let Some(doing) = self.queue.describe() {
+            return format!("not suspending: {doing}");
+        }
+        match self.journal.pending() {
+            0 => "stuck: everything waits and nothing is pending".to_owned(),
+            pending => format!("suspending: everything waits and {pending} operations are pending"),
+        }
+    }
+
+    fn tree(&self) -> String {
+        let open: BTreeMap<Vec<String>, _> = self
+            .entries
+            .values()
+            .map(|entry| (sort_key(entry.identity.position.as_str()), entry))
+            .collect();
+        let mut text = String::new();
+        for entry in open.values() {
+            let identity = &entry.identity;
+            let depth = identity.position.as_str().matches('-').count();
+            let name = identity.name.as_deref().map(|name| format!(" '{name}'")).unwrap_or_default();
+            let state = describe(entry.state);
+            let due = entry.next_poll.map(|at: Timestamp| format!(", asks again at {at}")).unwrap_or_default();
+            let _ = writeln!(text, "{:indent$}{} {}{name}: {state}{due}", "", identity.position, identity.sub_type, indent = depth * 2);
+        }
+        let _ = write!(text, "({} completed)", self.completed);
+        text
+    }
+
+    /// The verdict in one word, for logs.
+    pub(crate) fn is_suspendable(&self) -> bool {
+        matches!(self.verdict(), Verdict::Suspend(_))
+    }
+}
+
+/// Orders positions by number, not by text: 2 before 10.
+fn sort_key(position: &str) -> Vec<String> {
+    position.split('-').map(|part| format!("{part:0>20}")).collect()
+}
+
+fn describe(state: OperationState) -> &'static str {
+    match state {
+        OperationState::Executing => "executing",
+        OperationState::RetryWaiting => "waiting for its retry",
+        OperationState::IdleNotAwaited => "idle, not awaited",
+        OperationState::IdleAwaited => "idle, awaited",
+        OperationState::Completed => "completed",
+    }
+}

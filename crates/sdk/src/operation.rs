@@ -1,0 +1,366 @@
+//! What every operation does the same way: meet its record, send updates, wait for changes.
+//!
+//! Nothing here resolves in a way that user code could catch when the invocation is being torn
+//! down: a mismatch, a lost token or an orphaned context leave the future pending for ever, and the
+//! driver drops it.
+
+use crate::{
+    actor::Current,
+    checkpoint::Delivery,
+    codec::{Coding, Place},
+    context::{Mode, Scope},
+    error::{Error, ErrorKind, OperationRef, Result},
+    lifecycle::{ActorId, Fault, OperationState},
+    plugin::OperationInfo,
+};
+use outlast_core::{
+    id::{OperationId, Position, digest128},
+    replay::Identity,
+    time::Timestamp,
+    wire::{ErrorObject, Operation, OperationAction, OperationStatus, OperationType, OperationUpdate, Payload},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    future::{Future, pending},
+    pin::Pin,
+    sync::Arc,
+    task::{Context as Poller, Poll},
+};
+
+/// A position that a builder holds, before its operation is known.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) position: Position,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) problem: Option<Error>,
+}
+
+impl Claim {
+    /// The operation at this position.
+    pub(crate) fn operation(self, operation_type: OperationType, sub_type: &str) -> Op {
+        let identity = Identity {
+            id: self.position.id(),
+            position: self.position,
+            operation_type,
+            sub_type: sub_type.into(),
+            name: self.name,
+            parent_id: self.scope.record_id.clone(),
+        };
+        Op { identity: Arc::new(identity), scope: self.scope, problem: self.problem, spawned: false }
+    }
+}
+
+/// One durable operation of this invocation.
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) identity: Arc<Identity>,
+    /// Why it must not start, if so.
+    pub(crate) problem: Option<Error>,
+    pub(crate) spawned: bool,
+}
+
+impl Op {
+    pub(crate) fn reference(&self) -> OperationRef {
+        OperationRef {
+            operation_type: self.identity.operation_type,
+            name: self.identity.name.clone(),
+            position: self.identity.position.clone(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> &OperationId {
+        &self.identity.id
+    }
+
+    /// An error of this operation, from its record or from nothing.
+    pub(crate) fn failure(&self, kind: ErrorKind, record: Option<&ErrorObject>) -> Error {
+        Error::from_record(kind, Some(self.reference()), record.cloned().unwrap_or_default())
+    }
+
+    /// A mistake in how the operation was asked for.
+    pub(crate) fn invalid(&self, message: impl Into<String>) -> Error {
+        Error::of_kind(ErrorKind::InvalidInput, Some(self.reference()), message)
+    }
+
+    /// Notes a mistake found while the builder was being filled; the first one is reported.
+    pub(crate) fn reject(&mut self, message: impl Into<String>) {
+        if self.problem.is_none() {
+            self.problem = Some(self.invalid(message));
+        }
+    }
+
+    /// Fails if the operation must not start. Nothing has been written.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self.problem.take() {
+            None => Ok(()),
+            Some(error) => {
+                let kind = error.kind();
+                Err(error.with_kind(kind, self.reference()))
+            }
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.scope.invocation.config.clock.now()
+    }
+
+    /// Random bits that belong to this operation and attempt, the same on every replay.
+    #[expect(clippy::cast_possible_truncation, reason = "64 of 128 random bits are wanted")]
+    pub(crate) fn seed(&self, attempt: u32) -> u64 {
+        let parts: [&[u8]; 3] =
+            [self.scope.invocation.arn.as_bytes(), self.id().as_str().as_bytes(), &attempt.to_be_bytes()];
+        digest128(&parts) as u64
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place::new(&self.scope.invocation.arn, self.id().as_str())
+    }
+
+    // --- records ------------------------------------------------------------------------------
+
+    /// The operation's record, if it has one. Never resolves when the record belongs to another
+    /// operation, or when a finished body is only being rebuilt and this operation lost its race.
+    pub(crate) async fn meet(&self) -> Option<Arc<Operation>> {
+        self.scope.meet();
+        let met = self.scope.invocation.lifecycle.with(|state| {
+            state.journal.meet(&self.identity).map_err(|mismatch| state.fail(Fault::Mismatch(Box::new(mismatch))))
+        });
+        let Ok(record) = met else { return pending().await };
+        let open = record.as_ref().is_none_or(|record| !record.status.is_terminal());
+        if open && self.scope.mode() == Mode::ReplaySucceeded {
+            return self.never().await;
+        }
+        match &record {
+            None => self.scope.leave_replay(),
+            Some(record) if open => {
+                if record.operation_type == OperationType::Step {
+                    self.scope.leave_replay();
+                }
+                let info = OperationInfo::from_record(record, true);
+                self.scope.invocation.hooks.each("operation_start", |plugin| plugin.operation_start(&info));
+            }
+            Some(_) => {}
+        }
+        record
+    }
+
+    /// Parks for ever, as an operation whose outcome no longer matters.
+    pub(crate) async fn never<T>(&self) -> T {
+        pending().await
+    }
+
+    /// The newest record.
+    pub(crate) fn record(&self) -> Option<Arc<Operation>> {
+        self.scope.invocation.lifecycle.with(|state| state.journal.get(self.id()).cloned())
+    }
+
+    /// A status that no version of the protocol gives this operation: the execution cannot go on.
+    pub(crate) async fn unexpected<T>(&self, status: OperationStatus) -> T {
+        let message = format!("{} has the status {status}, which such an operation never has", self.reference());
+        self.abort(Fault::Execution(ErrorObject::new("UnexpectedStatusError", message))).await
+    }
+
+    /// Ends the invocation from here; never resolves.
+    pub(crate) async fn abort<T>(&self, fault: Fault) -> T {
+        self.scope.invocation.lifecycle.with(|state| state.fail(fault));
+        pending().await
+    }
+
+    // --- updates ------------------------------------------------------------------------------
+
+    /// An update of this operation.
+    pub(crate) fn update(&self, action: OperationAction) -> OperationUpdate {
+        let identity = &self.identity;
+        let mut update = OperationUpdate::new(identity.id.clone(), identity.operation_type, action);
+        update.parent_id.clone_from(&identity.parent_id);
+        update.name.clone_from(&identity.name);
+        update.sub_type = Some(identity.sub_type.clone());
+        update
+    }
+
+    /// Hands an update to the writer, and waits until it is durable if `delivery` says so. Never
+    /// resolves below a context that has already been closed: the backend would refuse the write.
+    pub(crate) async fn send(&self, update: OperationUpdate, delivery: Delivery) {
+        let invocation = &self.scope.invocation;
+        if update.action == OperationAction::Start && !invocation.hooks.is_empty() {
+            let info = self.start_info(&update);
+            invocation.hooks.each("operation_start", |plugin| plugin.operation_start(&info));
+        }
+        let queued = invocation.lifecycle.with(|state| {
+            if self.scope.is_orphaned() {
+                return None;
+            }
+            let number = state.queue.push(update, delivery, invocation.config.clock.now());
+            state.notify_driver();
+            let wait = delivery == Delivery::Synchronous || state.queue.is_congested();
+            Some((number, wait))
+        });
+        match queued {
+            None => self.never().await,
+            Some((_, false)) => {}
+            Some((number, true)) => Acknowledged { op: self, number: Some(number) }.await,
+        }
+    }
+
+    fn start_info(&self, update: &OperationUpdate) -> OperationInfo {
+        let mut operation =
+            Operation::new(update.id.clone(), update.operation_type, OperationStatus::Started, self.now());
+        operation.name.clone_from(&update.name);
+        operation.parent_id.clone_from(&update.parent_id);
+        operation.sub_type.clone_from(&update.sub_type);
+        OperationInfo::from_record(&operation, false)
+    }
+
+    /// Sends synchronously and gives the record that the backend answered with.
+    pub(crate) async fn commit(&self, update: OperationUpdate) -> Arc<Operation> {
+        self.send(update, Delivery::Synchronous).await;
+        match self.record() {
+            Some(record) => record,
+            None => {
+                let message = format!("the backend accepted {} but did not show its record", self.reference());
+                self.abort(Fault::Invocation(ErrorObject::new("ProtocolError", message))).await
+            }
+        }
+    }
+
+    // --- waiting ------------------------------------------------------------------------------
+
+    pub(crate) fn mark(&self, state: OperationState) {
+        self.scope.invocation.lifecycle.with(|lifecycle| lifecycle.mark(&self.identity, state));
+    }
+
+    /// Waits until the backend finishes the operation or makes its retry ready.
+    pub(crate) async fn change(&self, waiting: OperationState) -> Arc<Operation> {
+        let waiting = if self.spawned && waiting == OperationState::IdleAwaited {
+            OperationState::IdleNotAwaited
+        } else {
+            waiting
+        };
+        self.mark(waiting);
+        Changed { op: self, actor: None }.await
+    }
+
+    /// The operation is over: its resources go, its context moves on.
+    pub(crate) fn finish(&self, record: &Operation) {
+        self.mark(OperationState::Completed);
+        self.scope.passed(record.end_timestamp);
+        if self.scope.mode() == Mode::Replay && self.identity.operation_type != OperationType::Context {
+            // Met unfinished, finished meanwhile: what follows has not run before.
+            self.scope.is_replaying();
+        }
+    }
+
+    // --- values -------------------------------------------------------------------------------
+
+    /// Serialises a value, or says why it cannot be. Never resolves if trying again may help.
+    pub(crate) async fn encode<T: Serialize + ?Sized>(&self, coding: &Coding, value: &T) -> Result<Payload> {
+        match coding.encode(value, &self.place()) {
+            Ok(text) => Ok(text.into()),
+            Err(error) => Err(self.codec_failure("written", error).await),
+        }
+    }
+
+    /// Reads a value that this program wrote.
+    pub(crate) async fn decode<T: DeserializeOwned>(&self, coding: &Coding, text: Option<&Payload>) -> Result<T> {
+        match coding.decode(text.map(AsRef::as_ref), &self.place()) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.codec_failure("read", error).await),
+        }
+    }
+
+    /// Reads a value that came from outside.
+    pub(crate) async fn decode_external<T>(&self, coding: &Coding, text: Option<&Payload>) -> Result<T>
+    where
+        T: DeserializeOwned + 'static,
+    {
+        match coding.decode_external(text.map(AsRef::as_ref), &self.place()) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.codec_failure("read", error).await),
+        }
+    }
+
+    async fn codec_failure(&self, what: &str, error: crate::codec::CodecError) -> Error {
+        let message = format!("its value cannot be {what}: {error}");
+        if error.retryable {
+            let message = format!("{}: {message}", self.reference());
+            return self.abort(Fault::Invocation(ErrorObject::new("RetryableSerDesError", message))).await;
+        }
+        Error::of_kind(ErrorKind::Codec, Some(self.reference()), message)
+    }
+
+    /// Fails if a payload is larger than the backend takes.
+    pub(crate) fn check_size(&self, payload: &Payload) -> Result<()> {
+        let max = self.scope.invocation.config.payload_bytes_max;
+        if payload.len() <= max {
+            return Ok(());
+        }
+        let message = format!("its value has {} bytes, {max} are allowed: store large data elsewhere and keep a reference", payload.len());
+        Err(Error::of_kind(ErrorKind::Codec, Some(self.reference()), message))
+    }
+}
+
+/// Resolves when an update is durable.
+struct Acknowledged<'a> {
+    op: &'a Op,
+    number: Option<u64>,
+}
+
+impl Future for Acknowledged<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<()> {
+        let Some(number) = self.number else { return Poll::Ready(()) };
+        let lifecycle = &self.op.scope.invocation.lifecycle;
+        let done = lifecycle.with(|state| !state.has_fault() && state.queue.wait(number, || Current::waiter(poller)));
+        if !done {
+            return Poll::Pending;
+        }
+        self.number = None;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Acknowledged<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.op.scope.invocation.lifecycle.with(|state| state.queue.abandon(number));
+        }
+    }
+}
+
+/// Resolves when an operation's record is settled.
+struct Changed<'a> {
+    op: &'a Op,
+    actor: Option<ActorId>,
+}
+
+impl Future for Changed<'_> {
+    type Output = Arc<Operation>;
+
+    fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Arc<Operation>> {
+        let waiter = Current::waiter(poller);
+        self.actor = Some(waiter.actor);
+        let op = self.op;
+        let invocation = &op.scope.invocation;
+        let record = invocation.lifecycle.with(|state| {
+            state.wait_for_change(&op.identity, waiter, |record| invocation.first_poll(record))
+        });
+        match record {
+            None => Poll::Pending,
+            Some(record) => {
+                self.actor = None;
+                Poll::Ready(record)
+            }
+        }
+    }
+}
+
+impl Drop for Changed<'_> {
+    fn drop(&mut self) {
+        if let Some(actor) = self.actor {
+            self.op.scope.invocation.lifecycle.with(|state| state.stop_waiting(&self.op.identity, actor));
+        }
+    }
+}
