@@ -13,5 +13,6 @@ extern crate std;
 pub mod id;
 pub mod limits;
 pub mod random;
+pub mod retry;
 pub mod time;
 pub mod wire;
