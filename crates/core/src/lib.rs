@@ -15,5 +15,6 @@ pub mod id;
 pub mod limits;
 pub mod random;
 pub mod retry;
+pub mod schedule;
 pub mod time;
 pub mod wire;
