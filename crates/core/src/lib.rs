@@ -10,9 +10,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod batch;
 pub mod id;
 pub mod limits;
 pub mod random;
 pub mod replay;
+pub mod retry;
+pub mod schedule;
 pub mod time;
 pub mod wire;

@@ -71,6 +71,7 @@ pub(crate) struct Driver<'a> {
     writing: Option<BoxFuture<'a, Written>>,
     pushed: BoxFuture<'a, ()>,
     sleep: Option<(Timestamp, Pin<Box<Sleep>>)>,
+    waker: Waker,
     grace: u32,
     requests: u64,
 }
@@ -97,6 +98,7 @@ impl<'a> Driver<'a> {
             writing: None,
             pushed: backend.0.changed(&invocation.arn),
             sleep: None,
+            waker: Waker::from(Arc::new(DriverWaker(Arc::downgrade(invocation)))),
             grace: 0,
             requests: 0,
         }
@@ -149,7 +151,7 @@ impl<'a> Driver<'a> {
                 return None;
             }
             Verdict::Suspend(_) if self.stays_alive() => {}
-            Verdict::Suspend(_) | Verdict::Deadlock(_) if self.grace < GRACE_TURNS => {
+            Verdict::Suspend(_) | Verdict::Deadlock(_) if self.grace < GRACE_TURNS && !self.is_alone() => {
                 self.grace += 1;
                 poller.waker().wake_by_ref();
                 return Some(Poll::Pending);
@@ -190,6 +192,11 @@ impl<'a> Driver<'a> {
         Poll::Ready(Ending::Returned(result))
     }
 
+    /// Whether the handler has returned and left nothing behind that a wake could still reach.
+    fn is_alone(&self) -> bool {
+        self.returned.is_some() && self.with(|state| state.actors_alive() == 0)
+    }
+
     /// Whether a timer is so close that staying is cheaper than being invoked again.
     fn stays_alive(&self) -> bool {
         let config = &self.invocation.config;
@@ -206,8 +213,7 @@ impl<'a> Driver<'a> {
             return;
         }
         // Its wakes arrive as news through the lifecycle; no other waker is needed.
-        let waker = DriverWaker::waker(self.invocation);
-        if let Poll::Ready(result) = handler.as_mut().poll(&mut Poller::from_waker(&waker)) {
+        if let Poll::Ready(result) = handler.as_mut().poll(&mut Poller::from_waker(&self.waker)) {
             self.returned = Some(result);
             self.handler = None;
         }
@@ -383,12 +389,6 @@ async fn write(invocation: &Invocation, backend: &SharedBackend, batch: Batch, t
 
 /// The handler's waker: a wake is news for the driver.
 struct DriverWaker(std::sync::Weak<Invocation>);
-
-impl DriverWaker {
-    fn waker(invocation: &Arc<Invocation>) -> Waker {
-        Waker::from(Arc::new(Self(Arc::downgrade(invocation))))
-    }
-}
 
 impl std::task::Wake for DriverWaker {
     fn wake(self: Arc<Self>) {
