@@ -8,6 +8,7 @@ use crate::{
     context::Scope,
     error::{Error, ErrorKind, OperationRef},
     lifecycle::{ActorId, Lifecycle, Waiter},
+    plugin::AttemptInfo,
 };
 use outlast_core::id::OperationId;
 use pin_project_lite::pin_project;
@@ -54,7 +55,10 @@ impl Current {
     /// A waiter for the current actor. Durable futures are only ever polled inside one.
     pub(crate) fn waiter(poller: &Poller<'_>) -> Waiter {
         let actor = Self::peek(|current| current.map_or(0, |current| current.actor));
-        Waiter { actor, waker: poller.waker().clone() }
+        Waiter {
+            actor,
+            waker: poller.waker().clone(),
+        }
     }
 }
 
@@ -83,7 +87,10 @@ pub(crate) struct Registration {
 impl Registration {
     pub(crate) fn new(lifecycle: &Arc<Lifecycle>, label: impl Into<Arc<str>>) -> Self {
         let actor = lifecycle.with(|state| state.add_actor(label.into()));
-        Self { lifecycle: lifecycle.clone(), actor }
+        Self {
+            lifecycle: lifecycle.clone(),
+            actor,
+        }
     }
 }
 
@@ -100,6 +107,7 @@ pin_project! {
         inner: F,
         scope: Arc<Scope>,
         body: Option<Arc<Body>>,
+        info: Option<Arc<AttemptInfo>>,
         waker: Option<(Waker, Waker)>,
         // Last: the actor stops counting only after its future and its futures' guards are gone.
         registration: Option<Registration>,
@@ -107,8 +115,27 @@ pin_project! {
 }
 
 impl<F> Acting<F> {
-    pub(crate) fn new(registration: Registration, scope: Arc<Scope>, body: Option<Arc<Body>>, inner: F) -> Self {
-        Self { inner, scope, body, waker: None, registration: Some(registration) }
+    pub(crate) fn new(
+        registration: Registration,
+        scope: Arc<Scope>,
+        body: Option<Arc<Body>>,
+        inner: F,
+    ) -> Self {
+        Self {
+            inner,
+            scope,
+            body,
+            info: None,
+            waker: None,
+            registration: Some(registration),
+        }
+    }
+}
+
+impl<F> Acting<F> {
+    /// Lets plugins know for whom the body is polled.
+    pub(crate) fn announced(self, info: Option<Arc<AttemptInfo>>) -> Self {
+        Self { info, ..self }
     }
 }
 
@@ -125,15 +152,28 @@ impl<F: Future> Future for Acting<F> {
             Some((outer, wrapped)) if outer.will_wake(poller.waker()) => wrapped.clone(),
             _ => {
                 let outer = poller.waker().clone();
-                let wrapped =
-                    Waker::from(Arc::new(ActorWaker { lifecycle: Arc::downgrade(lifecycle), actor: *actor, outer: outer.clone() }));
+                let wrapped = Waker::from(Arc::new(ActorWaker {
+                    lifecycle: Arc::downgrade(lifecycle),
+                    actor: *actor,
+                    outer: outer.clone(),
+                }));
                 *this.waker = Some((outer, wrapped.clone()));
                 wrapped
             }
         };
         lifecycle.with(|state| state.enter(*actor));
         let result = {
-            let _on_thread = OnThread::put(Current { actor: *actor, scope: this.scope.clone(), body: this.body.clone() });
+            let invocation = &this.scope.invocation;
+            let _around = (!invocation.hooks.is_empty()).then(|| {
+                invocation
+                    .hooks
+                    .around(&invocation.arn, this.info.as_deref())
+            });
+            let _on_thread = OnThread::put(Current {
+                actor: *actor,
+                scope: this.scope.clone(),
+                body: this.body.clone(),
+            });
             this.inner.poll(&mut Poller::from_waker(&waker))
         };
         match result {
@@ -173,7 +213,10 @@ pub(crate) struct Park {
 
 impl Park {
     pub(crate) fn new(lifecycle: &Arc<Lifecycle>) -> Self {
-        Self { lifecycle: lifecycle.clone(), with: None }
+        Self {
+            lifecycle: lifecycle.clone(),
+            with: None,
+        }
     }
 
     /// The future is pending in `actor`'s poll.

@@ -2,7 +2,9 @@
 //!
 //! A backend carries requests; it decides nothing. The SDK retries nothing on top of it.
 
-use outlast_core::wire::{CheckpointRequest, CheckpointResponse, INVALID_TOKEN_MESSAGE, StatePage, error_type};
+use outlast_core::wire::{
+    CheckpointRequest, CheckpointResponse, INVALID_TOKEN_MESSAGE, StatePage, error_type,
+};
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 /// A boxed future.
@@ -51,9 +53,17 @@ pub struct Abilities {
 
 impl Abilities {
     /// An Outlast engine that is polled.
-    pub const OUTLAST: Self = Self { signals: true, holds_mismatches: true, pushes_changes: false };
+    pub const OUTLAST: Self = Self {
+        signals: true,
+        holds_mismatches: true,
+        pushes_changes: false,
+    };
     /// AWS Lambda durable functions.
-    pub const LAMBDA: Self = Self { signals: false, holds_mismatches: false, pushes_changes: false };
+    pub const LAMBDA: Self = Self {
+        signals: false,
+        holds_mismatches: false,
+        pushes_changes: false,
+    };
 }
 
 /// Why a request to the backend failed.
@@ -70,12 +80,20 @@ pub struct BackendError {
 impl BackendError {
     /// The service could not be reached, or its answer could not be read.
     pub fn transport(message: impl Into<String>) -> Self {
-        Self { status: None, code: None, message: message.into() }
+        Self {
+            status: None,
+            code: None,
+            message: message.into(),
+        }
     }
 
     /// The service answered with an error.
     pub fn service(status: u16, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { status: Some(status), code: Some(code.into()), message: message.into() }
+        Self {
+            status: Some(status),
+            code: Some(code.into()),
+            message: message.into(),
+        }
     }
 
     /// Whether repeating the invocation can help. Everything unknown is worth another try; a
@@ -83,10 +101,18 @@ impl BackendError {
     pub fn is_retryable(&self) -> bool {
         let code = self.code.as_deref().unwrap_or_default();
         let stale_token = code == error_type::INVALID_PARAMETER
-            && self.message.get(..INVALID_TOKEN_MESSAGE.len()).is_some_and(|start| start.eq_ignore_ascii_case(INVALID_TOKEN_MESSAGE));
-        let broken_key = ["KMSAccessDenied", "KMSDisabled", "KMSInvalidState", "KMSNotFound"]
-            .iter()
-            .any(|prefix| code.starts_with(prefix));
+            && self
+                .message
+                .get(..INVALID_TOKEN_MESSAGE.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(INVALID_TOKEN_MESSAGE));
+        let broken_key = [
+            "KMSAccessDenied",
+            "KMSDisabled",
+            "KMSInvalidState",
+            "KMSNotFound",
+        ]
+        .iter()
+        .any(|prefix| code.starts_with(prefix));
         match self.status {
             _ if stale_token => true,
             _ if broken_key => false,
@@ -125,15 +151,39 @@ mod tests {
     #[test]
     fn failures_are_classified_as_the_service_means_them() {
         let check = |status, code: &str, message: &str, retryable| {
-            assert_eq!(BackendError::service(status, code, message).is_retryable(), retryable, "{status} {code} {message}");
+            assert_eq!(
+                BackendError::service(status, code, message).is_retryable(),
+                retryable,
+                "{status} {code} {message}"
+            );
         };
         check(500, "ServiceException", "", true);
         check(503, "", "", true);
         check(429, "TooManyRequestsException", "", true);
-        check(400, "InvalidParameterValueException", "Invalid checkpoint token: expired", true);
-        check(400, "InvalidParameterValueException", "Invalid Checkpoint Token", true);
-        check(400, "InvalidParameterValueException", "payload too large", false);
-        check(400, "ValidationException", "Invalid checkpoint token", false);
+        check(
+            400,
+            "InvalidParameterValueException",
+            "Invalid checkpoint token: expired",
+            true,
+        );
+        check(
+            400,
+            "InvalidParameterValueException",
+            "Invalid Checkpoint Token",
+            true,
+        );
+        check(
+            400,
+            "InvalidParameterValueException",
+            "payload too large",
+            false,
+        );
+        check(
+            400,
+            "ValidationException",
+            "Invalid checkpoint token",
+            false,
+        );
         check(403, "AccessDeniedException", "", false);
         check(404, "ResourceNotFoundException", "", false);
         check(413, "RequestTooLargeException", "", false);

@@ -55,7 +55,12 @@ pub(crate) enum Due {
 
 impl Queue {
     /// Adds an update; the number returned is what its caller may wait for.
-    pub(crate) fn push(&mut self, update: OperationUpdate, delivery: Delivery, now: Timestamp) -> u64 {
+    pub(crate) fn push(
+        &mut self,
+        update: OperationUpdate,
+        delivery: Delivery,
+        now: Timestamp,
+    ) -> u64 {
         self.last += 1;
         match delivery {
             Delivery::Synchronous => {
@@ -106,7 +111,9 @@ impl Queue {
         match (self.blocked_since, self.lingering_since) {
             (Some(_), _) if delay_ms == 0 => Due::Now,
             (Some(since), _) => Due::At(since.plus_millis(delay_ms)),
-            (None, Some(since)) if !self.entries.is_empty() => Due::At(since.plus_millis(linger_ms)),
+            (None, Some(since)) if !self.entries.is_empty() => {
+                Due::At(since.plus_millis(linger_ms))
+            }
             (None, _) => Due::Never,
         }
     }
@@ -117,7 +124,8 @@ impl Queue {
         let mut bytes = 0;
         while let Some((update, _)) = self.entries.front() {
             let size = update.bytes();
-            let full = batch.updates.len() >= limits::BATCH_UPDATES_MAX || bytes + size > limits::BATCH_BYTES_MAX;
+            let full = batch.updates.len() >= limits::BATCH_UPDATES_MAX
+                || bytes + size > limits::BATCH_BYTES_MAX;
             if full && !batch.updates.is_empty() {
                 break;
             }
@@ -165,15 +173,24 @@ impl Queue {
 
     /// Forgets everything: the invocation is over.
     pub(crate) fn clear(&mut self) {
-        *self = Self { last: self.last, acknowledged: self.acknowledged, ..Self::default() };
+        *self = Self {
+            last: self.last,
+            acknowledged: self.acknowledged,
+            ..Self::default()
+        };
     }
 
     /// One phrase about what the queue is doing.
     pub(crate) fn describe(&self) -> Option<&'static str> {
         match self {
-            Self { in_flight: true, .. } => Some("a checkpoint request is in flight"),
+            Self {
+                in_flight: true, ..
+            } => Some("a checkpoint request is in flight"),
             Self { refresh: true, .. } => Some("a refresh is about to be sent"),
-            Self { synchronous: 1.., .. } | Self { flush: true, .. } => Some("updates wait to be written"),
+            Self {
+                synchronous: 1.., ..
+            }
+            | Self { flush: true, .. } => Some("updates wait to be written"),
             _ => None,
         }
     }
@@ -193,12 +210,22 @@ impl Batch {
     ///
     /// Their bodies have run; without a recorded outcome they would run again on every replay. The
     /// reason takes the place of whatever made the batch unacceptable.
-    pub(crate) fn failures_in_place(updates: &[OperationUpdate], reason: &str) -> Vec<OperationUpdate> {
+    pub(crate) fn failures_in_place(
+        updates: &[OperationUpdate],
+        reason: &str,
+    ) -> Vec<OperationUpdate> {
         updates
             .iter()
-            .filter(|update| update.operation_type == OperationType::Step && update.action != OperationAction::Start)
+            .filter(|update| {
+                update.operation_type == OperationType::Step
+                    && update.action != OperationAction::Start
+            })
             .map(|update| {
-                let mut failure = OperationUpdate::new(update.id.clone(), OperationType::Step, OperationAction::Fail);
+                let mut failure = OperationUpdate::new(
+                    update.id.clone(),
+                    OperationType::Step,
+                    OperationAction::Fail,
+                );
                 failure.parent_id.clone_from(&update.parent_id);
                 failure.name.clone_from(&update.name);
                 failure.sub_type.clone_from(&update.sub_type);
@@ -215,8 +242,11 @@ mod tests {
     use outlast_core::id::Position;
 
     fn update(number: u64, payload_bytes: usize) -> OperationUpdate {
-        let mut update =
-            OperationUpdate::new(Position::root().child(number).id(), OperationType::Step, OperationAction::Succeed);
+        let mut update = OperationUpdate::new(
+            Position::root().child(number).id(),
+            OperationType::Step,
+            OperationAction::Succeed,
+        );
         update.payload = (payload_bytes > 0).then(|| "x".repeat(payload_bytes).into());
         update
     }
@@ -272,12 +302,23 @@ mod tests {
         let sealed = |second: usize| {
             let mut queue = Queue::default();
             queue.push(update(1, 1), Delivery::Synchronous, Timestamp::default());
-            queue.push(update(2, second), Delivery::Synchronous, Timestamp::default());
+            queue.push(
+                update(2, second),
+                Delivery::Synchronous,
+                Timestamp::default(),
+            );
             queue.seal().updates.len()
         };
-        assert_eq!([sealed(exact - 2), sealed(exact - 1), sealed(exact)], [2, 2, 1]);
+        assert_eq!(
+            [sealed(exact - 2), sealed(exact - 1), sealed(exact)],
+            [2, 2, 1]
+        );
         let mut queue = Queue::default();
-        queue.push(update(1, limits::BATCH_BYTES_MAX * 2), Delivery::Synchronous, Timestamp::default());
+        queue.push(
+            update(1, limits::BATCH_BYTES_MAX * 2),
+            Delivery::Synchronous,
+            Timestamp::default(),
+        );
         assert_eq!(queue.seal().updates.len(), 1);
     }
 

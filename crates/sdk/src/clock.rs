@@ -17,9 +17,14 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place where the SDK reads the system's clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the SDK reads the system's clock"
+    )]
     fn now(&self) -> Timestamp {
-        let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let elapsed = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
         Timestamp::from_millis(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
     }
 }
@@ -43,7 +48,9 @@ impl fmt::Debug for SharedClock {
 /// Whole seconds of a duration, rounded up; `None` when it is longer than `max`.
 pub(crate) fn whole_seconds(duration: Duration, max: u32) -> Option<u32> {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    u32::try_from(seconds).ok().filter(|seconds| *seconds <= max)
+    u32::try_from(seconds)
+        .ok()
+        .filter(|seconds| *seconds <= max)
 }
 
 #[cfg(test)]
@@ -52,7 +59,8 @@ mod tests {
 
     #[test]
     fn durations_round_up_to_whole_seconds_and_respect_the_maximum() {
-        let check = |ms: u64, expected| assert_eq!(whole_seconds(Duration::from_millis(ms), 10), expected);
+        let check =
+            |ms: u64, expected| assert_eq!(whole_seconds(Duration::from_millis(ms), 10), expected);
         check(0, Some(0));
         check(1, Some(1));
         check(1_000, Some(1));

@@ -39,7 +39,10 @@ pub struct Place<'a> {
 
 impl<'a> Place<'a> {
     pub(crate) fn new(execution_arn: &'a str, operation_id: &'a str) -> Self {
-        Self { execution_arn, operation_id }
+        Self {
+            execution_arn,
+            operation_id,
+        }
     }
 }
 
@@ -57,13 +60,20 @@ impl CodecError {
     /// The value itself is the problem: the operation fails for good and its error can be handled.
     pub fn permanent(error: impl Into<BoxError>) -> Self {
         let source = error.into();
-        Self { message: source.to_string(), retryable: false, source: Some(source) }
+        Self {
+            message: source.to_string(),
+            retryable: false,
+            source: Some(source),
+        }
     }
 
     /// Something outside is the problem (a key service, a store): the invocation fails and is
     /// repeated.
     pub fn retryable(error: impl Into<BoxError>) -> Self {
-        Self { retryable: true, ..Self::permanent(error) }
+        Self {
+            retryable: true,
+            ..Self::permanent(error)
+        }
     }
 }
 
@@ -108,7 +118,11 @@ pub(crate) struct Coding(pub(crate) Option<Arc<dyn Codec>>);
 
 impl std::fmt::Debug for Coding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "custom codec" } else { "JSON" })
+        f.write_str(if self.0.is_some() {
+            "custom codec"
+        } else {
+            "JSON"
+        })
     }
 }
 
@@ -118,22 +132,35 @@ impl Coding {
         Self(self.0.clone().or_else(|| default.0.clone()))
     }
 
-    pub(crate) fn encode<T: Serialize + ?Sized>(&self, value: &T, place: &Place<'_>) -> Result<String, CodecError> {
+    pub(crate) fn encode<T: Serialize + ?Sized>(
+        &self,
+        value: &T,
+        place: &Place<'_>,
+    ) -> Result<String, CodecError> {
         match &self.0 {
             None => serde_json::to_string(value).map_err(CodecError::permanent),
-            Some(codec) => codec.encode(serde_json::to_value(value).map_err(CodecError::permanent)?, place),
+            Some(codec) => codec.encode(
+                serde_json::to_value(value).map_err(CodecError::permanent)?,
+                place,
+            ),
         }
     }
 
     /// Reads a value; an absent payload is the absent value (unit, `None`, null).
-    pub(crate) fn decode<T: DeserializeOwned>(&self, text: Option<&str>, place: &Place<'_>) -> Result<T, CodecError> {
+    pub(crate) fn decode<T: DeserializeOwned>(
+        &self,
+        text: Option<&str>,
+        place: &Place<'_>,
+    ) -> Result<T, CodecError> {
         match (&self.0, text) {
             (None, text) => {
                 let text = text.filter(|text| !text.is_empty()).unwrap_or("null");
                 serde_json::from_str(text).map_err(CodecError::permanent)
             }
             (Some(_), None) => T::deserialize(Value::Null).map_err(CodecError::permanent),
-            (Some(codec), Some(text)) => T::deserialize(codec.decode(text, place)?).map_err(CodecError::permanent),
+            (Some(codec), Some(text)) => {
+                T::deserialize(codec.decode(text, place)?).map_err(CodecError::permanent)
+            }
         }
     }
 
@@ -144,7 +171,8 @@ impl Coding {
         text: Option<&str>,
         place: &Place<'_>,
     ) -> Result<T, CodecError> {
-        let is_text = [TypeId::of::<String>(), TypeId::of::<Option<String>>()].contains(&TypeId::of::<T>());
+        let is_text =
+            [TypeId::of::<String>(), TypeId::of::<Option<String>>()].contains(&TypeId::of::<T>());
         match text {
             Some(text) if self.0.is_none() && is_text => {
                 T::deserialize(Value::from(text)).map_err(CodecError::permanent)
@@ -158,7 +186,10 @@ impl Coding {
 mod tests {
     use super::*;
 
-    const PLACE: Place<'static> = Place { execution_arn: "arn", operation_id: "1" };
+    const PLACE: Place<'static> = Place {
+        execution_arn: "arn",
+        operation_id: "1",
+    };
 
     #[test]
     fn absent_payloads_are_absent_values() {
@@ -171,16 +202,30 @@ mod tests {
     #[test]
     fn text_from_outside_is_text_and_everything_else_is_json() {
         let json = Coding::default();
-        assert_eq!(json.decode_external::<String>(Some("yes"), &PLACE).unwrap(), "yes");
-        assert_eq!(json.decode_external::<Option<String>>(Some("7"), &PLACE).unwrap(), Some("7".to_owned()));
-        assert_eq!(json.decode_external::<Option<String>>(None, &PLACE).unwrap(), None);
+        assert_eq!(
+            json.decode_external::<String>(Some("yes"), &PLACE).unwrap(),
+            "yes"
+        );
+        assert_eq!(
+            json.decode_external::<Option<String>>(Some("7"), &PLACE)
+                .unwrap(),
+            Some("7".to_owned())
+        );
+        assert_eq!(
+            json.decode_external::<Option<String>>(None, &PLACE)
+                .unwrap(),
+            None
+        );
         assert_eq!(json.decode_external::<u8>(Some("7"), &PLACE).unwrap(), 7);
         assert!(json.decode_external::<u8>(Some("seven"), &PLACE).is_err());
     }
 
     #[test]
     fn a_custom_codec_is_used_both_ways() {
-        let codec = from_fns(|value| Ok(format!("<{value}>")), |text| Ok(serde_json::from_str(text.trim_matches(['<', '>']))?));
+        let codec = from_fns(
+            |value| Ok(format!("<{value}>")),
+            |text| Ok(serde_json::from_str(text.trim_matches(['<', '>']))?),
+        );
         let coding = Coding(Some(Arc::new(codec)));
         assert_eq!(coding.encode(&5, &PLACE).unwrap(), "<5>");
         assert_eq!(coding.decode::<u8>(Some("<5>"), &PLACE).unwrap(), 5);

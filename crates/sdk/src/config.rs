@@ -69,7 +69,11 @@ impl Default for Config {
 /// How long to wait before asking again about an operation that had not changed `misses` times:
 /// one second more each time up to ten, and a minute once it has been asked about 95 times.
 fn default_polling(misses: u32) -> Duration {
-    Duration::from_secs(if misses > 95 { 60 } else { u64::from(misses.clamp(1, 10)) })
+    Duration::from_secs(if misses > 95 {
+        60
+    } else {
+        u64::from(misses.clamp(1, 10))
+    })
 }
 
 impl Config {
@@ -187,7 +191,13 @@ mod tests {
     #[test]
     fn polling_slows_down_by_a_second_to_ten_and_to_a_minute_after_95_misses() {
         let seconds = |misses| default_polling(misses).as_secs();
-        assert_eq!([seconds(0), seconds(1), seconds(2), seconds(9)], [1, 1, 2, 9]);
-        assert_eq!([seconds(10), seconds(11), seconds(95), seconds(96)], [10, 10, 10, 60]);
+        assert_eq!(
+            [seconds(0), seconds(1), seconds(2), seconds(9)],
+            [1, 1, 2, 9]
+        );
+        assert_eq!(
+            [seconds(10), seconds(11), seconds(95), seconds(96)],
+            [10, 10, 10, 60]
+        );
     }
 }

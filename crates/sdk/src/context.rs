@@ -59,7 +59,10 @@ impl Context {
     /// ```
     #[must_use]
     pub fn keyed(&self, key: &str) -> Self {
-        Self { scope: self.scope.clone(), key: Some(key.into()) }
+        Self {
+            scope: self.scope.clone(),
+            key: Some(key.into()),
+        }
     }
 
     /// Claims the next position for an operation of this context.
@@ -73,7 +76,10 @@ impl Context {
             problem,
         };
         // Misuse must not consume a position: that would shift every later operation.
-        let misused = claim.problem.as_ref().is_some_and(|error| error.kind() != ErrorKind::InvalidInput);
+        let misused = claim
+            .problem
+            .as_ref()
+            .is_some_and(|error| error.kind() != ErrorKind::InvalidInput);
         if misused {
             return claim;
         }
@@ -85,12 +91,18 @@ impl Context {
                 let problem = if key.is_empty() {
                     Some("an operation key must not be empty".to_owned())
                 } else if !fresh {
-                    Some(format!("the operation key '{key}' is used twice in this context"))
+                    Some(format!(
+                        "the operation key '{key}' is used twice in this context"
+                    ))
                 } else {
                     None
                 };
                 if let Some(problem) = problem {
-                    claim.problem.get_or_insert(Error::of_kind(ErrorKind::InvalidInput, None, problem));
+                    claim.problem.get_or_insert(Error::of_kind(
+                        ErrorKind::InvalidInput,
+                        None,
+                        problem,
+                    ));
                 }
             }
         }
@@ -115,7 +127,10 @@ impl Context {
     /// Time left before the platform ends this invocation, if it has a limit.
     pub fn remaining_time(&self) -> Option<Duration> {
         let invocation = &self.scope.invocation;
-        let left = invocation.request.deadline?.millis_since(invocation.config.clock.now());
+        let left = invocation
+            .request
+            .deadline?
+            .millis_since(invocation.config.clock.now());
         Some(Duration::from_millis(left))
     }
 
@@ -141,7 +156,10 @@ impl Context {
     }
 
     /// A random number that is the same on every replay.
-    #[expect(clippy::cast_possible_truncation, reason = "64 of 128 random bits are wanted")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "64 of 128 random bits are wanted"
+    )]
     pub fn random(&self) -> u64 {
         SplitMix64::new(self.scope.draw() as u64).next_u64()
     }
@@ -161,9 +179,13 @@ impl fmt::Debug for Context {
     }
 }
 
-fn invalid_name(name: &str) -> Option<Error> {
+pub(crate) fn invalid_name(name: &str) -> Option<Error> {
     let problem = if name.len() > limits::NAME_LENGTH_MAX {
-        format!("an operation's name has {} characters, {} are allowed", name.len(), limits::NAME_LENGTH_MAX)
+        format!(
+            "an operation's name has {} characters, {} are allowed",
+            name.len(),
+            limits::NAME_LENGTH_MAX
+        )
     } else if let Some(bad) = name.chars().find(|c| !(' '..='~').contains(c)) {
         format!("the operation name {name:?} contains {bad:?}: only printable ASCII is allowed")
     } else {
@@ -213,10 +235,18 @@ impl Scope {
     pub(crate) fn root(invocation: Arc<Invocation>, mode: Mode) -> Arc<Self> {
         let start = invocation.execution_start;
         let coding = invocation.config.coding.clone();
-        Arc::new(Self::bare(invocation, Position::root(), (mode, start, coding)))
+        Arc::new(Self::bare(
+            invocation,
+            Position::root(),
+            (mode, start, coding),
+        ))
     }
 
-    fn bare(invocation: Arc<Invocation>, position: Position, (mode, start, coding): (Mode, Timestamp, Coding)) -> Self {
+    fn bare(
+        invocation: Arc<Invocation>,
+        position: Position,
+        (mode, start, coding): (Mode, Timestamp, Coding),
+    ) -> Self {
         Self {
             invocation,
             position,
@@ -235,10 +265,23 @@ impl Scope {
     }
 
     /// A context inside this one. A virtual one has positions of its own but no record.
-    pub(crate) fn child(self: &Arc<Self>, position: Position, record: Option<OperationId>, mode: Mode) -> Arc<Self> {
+    pub(crate) fn child(
+        self: &Arc<Self>,
+        position: Position,
+        record: Option<OperationId>,
+        mode: Mode,
+    ) -> Arc<Self> {
         let start = Timestamp::from_millis(self.last_end.load(Ordering::Relaxed));
-        let bare = Self::bare(self.invocation.clone(), position, (mode, start, self.coding.clone()));
-        Arc::new(Self { record_id: record.or_else(|| self.record_id.clone()), parent: Some(self.clone()), ..bare })
+        let bare = Self::bare(
+            self.invocation.clone(),
+            position,
+            (mode, start, self.coding.clone()),
+        );
+        Arc::new(Self {
+            record_id: record.or_else(|| self.record_id.clone()),
+            parent: Some(self.clone()),
+            ..bare
+        })
     }
 
     fn next_number(&self) -> u64 {
@@ -255,7 +298,12 @@ impl Scope {
 
     /// Replay is over, for good.
     pub(crate) fn leave_replay(&self) {
-        let _ = self.mode.compare_exchange(Mode::Replay as u8, Mode::Execution as u8, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.mode.compare_exchange(
+            Mode::Replay as u8,
+            Mode::Execution as u8,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
     }
 
     /// An operation was met and is not finished yet.
@@ -280,7 +328,9 @@ impl Scope {
                 if !self.between.load(Ordering::Acquire) {
                     return true;
                 }
-                let next = self.position.child(self.numbers.load(Ordering::Relaxed) + 1);
+                let next = self
+                    .position
+                    .child(self.numbers.load(Ordering::Relaxed) + 1);
                 if !self.invocation.has_record_at_or_below(&next) {
                     self.leave_replay();
                 }
@@ -291,7 +341,11 @@ impl Scope {
 
     fn draw(&self) -> u128 {
         let number = self.draws.fetch_add(1, Ordering::Relaxed);
-        let parts: [&[u8]; 3] = [self.invocation.arn.as_bytes(), self.position.as_str().as_bytes(), &number.to_be_bytes()];
+        let parts: [&[u8]; 3] = [
+            self.invocation.arn.as_bytes(),
+            self.position.as_str().as_bytes(),
+            &number.to_be_bytes(),
+        ];
         digest128(&parts)
     }
 
@@ -299,7 +353,10 @@ impl Scope {
     /// dropped.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        for handle in lock(&self.spawned).drain(..).filter_map(|handle| handle.upgrade()) {
+        for handle in lock(&self.spawned)
+            .drain(..)
+            .filter_map(|handle| handle.upgrade())
+        {
             handle.abort();
         }
     }

@@ -5,6 +5,10 @@
 //! fault is checked before anything else, so that no completion or suspension can overtake it.
 
 use crate::{
+    actor::{Acting, Registration},
+    error::Error,
+};
+use crate::{
     backend::{BackendError, BoxFuture, SharedBackend},
     checkpoint::{Batch, Due},
     context::Scope,
@@ -13,14 +17,7 @@ use crate::{
     lifecycle::{Fault, State, TerminationReason, Verdict},
     plugin::{ChangeInfo, OperationInfo},
 };
-use crate::{
-    actor::{Acting, Registration},
-    error::Error,
-};
-use futures_util::{
-    FutureExt as _, StreamExt as _,
-    stream::FuturesUnordered,
-};
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use outlast_core::{
     id::OperationId,
     replay::Change,
@@ -91,7 +88,12 @@ impl<'a> Driver<'a> {
         Self {
             invocation,
             backend,
-            handler: Some(Box::pin(Acting::new(registration, scope.clone(), None, guarded))),
+            handler: Some(Box::pin(Acting::new(
+                registration,
+                scope.clone(),
+                None,
+                guarded,
+            ))),
             actor,
             returned: None,
             spawned: FuturesUnordered::new(),
@@ -151,7 +153,9 @@ impl<'a> Driver<'a> {
                 return None;
             }
             Verdict::Suspend(_) if self.stays_alive() => {}
-            Verdict::Suspend(_) | Verdict::Deadlock(_) if self.grace < GRACE_TURNS && !self.is_alone() => {
+            Verdict::Suspend(_) | Verdict::Deadlock(_)
+                if self.grace < GRACE_TURNS && !self.is_alone() =>
+            {
                 self.grace += 1;
                 poller.waker().wake_by_ref();
                 return Some(Poll::Pending);
@@ -164,7 +168,9 @@ impl<'a> Driver<'a> {
             }
             Verdict::Deadlock(tree) => {
                 let message = format!("everything waits and nothing will ever wake it:\n{tree}");
-                return Some(Poll::Ready(Ending::Fault(Fault::Execution(ErrorObject::new("DeadlockError", message)))));
+                return Some(Poll::Ready(Ending::Fault(Fault::Execution(
+                    ErrorObject::new("DeadlockError", message),
+                ))));
             }
         }
         self.grace = 0;
@@ -184,10 +190,18 @@ impl<'a> Driver<'a> {
         let waiting = self.with(|state| state.actors_alive());
         if waiting > 0 {
             if self.invocation.config.fail_on_unawaited {
-                let message = format!("the handler returned while {waiting} spawned operations still waited: await their handles");
-                return Poll::Ready(Ending::Fault(Fault::Execution(ErrorObject::new("UnawaitedError", message))));
+                let message = format!(
+                    "the handler returned while {waiting} spawned operations still waited: await their handles"
+                );
+                return Poll::Ready(Ending::Fault(Fault::Execution(ErrorObject::new(
+                    "UnawaitedError",
+                    message,
+                ))));
             }
-            tracing::warn!(waiting, "the handler returned while spawned operations still waited; they are given up");
+            tracing::warn!(
+                waiting,
+                "the handler returned while spawned operations still waited; they are given up"
+            );
         }
         Poll::Ready(Ending::Returned(result))
     }
@@ -208,8 +222,14 @@ impl<'a> Driver<'a> {
     }
 
     fn poll_handler(&mut self) {
-        let Some(handler) = &mut self.handler else { return };
-        if !self.invocation.lifecycle.with(|state| state.is_woken(self.actor)) {
+        let Some(handler) = &mut self.handler else {
+            return;
+        };
+        if !self
+            .invocation
+            .lifecycle
+            .with(|state| state.is_woken(self.actor))
+        {
             return;
         }
         // Its wakes arrive as news through the lifecycle; no other waker is needed.
@@ -220,7 +240,13 @@ impl<'a> Driver<'a> {
     }
 
     fn poll_spawned(&mut self, poller: &mut Poller<'_>) {
-        let new = std::mem::take(&mut *self.invocation.inline.lock().unwrap_or_else(PoisonError::into_inner));
+        let new = std::mem::take(
+            &mut *self
+                .invocation
+                .inline
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         self.spawned.extend(new);
         while let Poll::Ready(Some(())) = self.spawned.poll_next_unpin(poller) {}
     }
@@ -241,7 +267,9 @@ impl<'a> Driver<'a> {
         loop {
             match &mut self.writing {
                 Some(writing) => {
-                    let Poll::Ready((batch, result)) = writing.as_mut().poll(poller) else { return };
+                    let Poll::Ready((batch, result)) = writing.as_mut().poll(poller) else {
+                        return;
+                    };
                     self.writing = None;
                     self.absorb(&batch, result);
                 }
@@ -250,9 +278,11 @@ impl<'a> Driver<'a> {
                     if !self.is_due(now) {
                         return;
                     }
-                    let (batch, token) = self.with(|state| (state.queue.seal(), state.token.clone()));
+                    let (batch, token) =
+                        self.with(|state| (state.queue.seal(), state.token.clone()));
                     self.requests += 1;
-                    self.writing = Some(Box::pin(write(self.invocation, self.backend, batch, token)));
+                    self.writing =
+                        Some(Box::pin(write(self.invocation, self.backend, batch, token)));
                 }
             }
         }
@@ -272,7 +302,9 @@ impl<'a> Driver<'a> {
     fn queue_due(&self, state: &State) -> Due {
         let config = &self.invocation.config;
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        state.queue.due(ms(config.linger), ms(config.checkpoint_delay))
+        state
+            .queue
+            .due(ms(config.linger), ms(config.checkpoint_delay))
     }
 
     fn absorb(&self, batch: &Batch, result: Result<Answer, BackendError>) {
@@ -282,9 +314,16 @@ impl<'a> Driver<'a> {
                 self.announce(&changes);
             }
             Err(error) => {
-                let code = error.code.clone().unwrap_or_else(|| "BackendError".to_owned());
+                let code = error
+                    .code
+                    .clone()
+                    .unwrap_or_else(|| "BackendError".to_owned());
                 let record = ErrorObject::new(code, format!("a checkpoint failed: {error}"));
-                let fault = if error.is_retryable() { Fault::Invocation(record) } else { Fault::Execution(record) };
+                let fault = if error.is_retryable() {
+                    Fault::Invocation(record)
+                } else {
+                    Fault::Execution(record)
+                };
                 self.with(|state| state.fail(fault));
             }
         }
@@ -297,7 +336,10 @@ impl<'a> Driver<'a> {
             return;
         }
         let (changed, operations) = self.with(|state| {
-            let changed: Vec<_> = changes.iter().filter_map(|(id, _)| state.journal.get(id).cloned()).collect();
+            let changed: Vec<_> = changes
+                .iter()
+                .filter_map(|(id, _)| state.journal.get(id).cloned())
+                .collect();
             (changed, state.journal.iter().cloned().collect())
         });
         for (operation, (_, change)) in changed.iter().zip(changes) {
@@ -306,8 +348,14 @@ impl<'a> Driver<'a> {
                 hooks.each("operation_end", |plugin| plugin.operation_end(&info));
             }
         }
-        let info = ChangeInfo { execution_arn: self.invocation.arn.clone(), changed, operations };
-        hooks.each("operations_changed", |plugin| plugin.operations_changed(&info));
+        let info = ChangeInfo {
+            execution_arn: self.invocation.arn.clone(),
+            changed,
+            operations,
+        };
+        hooks.each("operations_changed", |plugin| {
+            plugin.operations_changed(&info)
+        });
     }
 
     // --- timers -------------------------------------------------------------------------------
@@ -335,7 +383,10 @@ impl<'a> Driver<'a> {
                 }
                 None => self.sleep = Some((next, Box::pin(tokio::time::sleep(delay)))),
             }
-            let elapsed = self.sleep.as_mut().is_some_and(|(_, sleep)| sleep.as_mut().poll(poller).is_ready());
+            let elapsed = self
+                .sleep
+                .as_mut()
+                .is_some_and(|(_, sleep)| sleep.as_mut().poll(poller).is_ready());
             if elapsed {
                 // The wall clock may lag behind the timer; look again, by the wall clock.
                 self.sleep = None;
@@ -354,17 +405,30 @@ impl<'a> Driver<'a> {
 
 /// Sends one batch and reads the whole answer. A batch that is refused for good leaves its finished
 /// steps with a recorded failure, so that their bodies do not run again.
-async fn write(invocation: &Invocation, backend: &SharedBackend, batch: Batch, token: String) -> Written {
+async fn write(
+    invocation: &Invocation,
+    backend: &SharedBackend,
+    batch: Batch,
+    token: String,
+) -> Written {
     let arn = &*invocation.arn;
     let kept = batch.updates.clone();
-    let request = CheckpointRequest { checkpoint_token: token.clone(), updates: kept, client_token: None };
+    let request = CheckpointRequest {
+        checkpoint_token: token.clone(),
+        updates: kept,
+        client_token: None,
+    };
     let response = match backend.0.checkpoint(arn, request).await {
         Ok(response) => response,
         Err(error) => {
             if !error.is_retryable() {
                 let updates = Batch::failures_in_place(&batch.updates, &error.to_string());
                 if !updates.is_empty() {
-                    let request = CheckpointRequest { checkpoint_token: token, updates, client_token: None };
+                    let request = CheckpointRequest {
+                        checkpoint_token: token,
+                        updates,
+                        client_token: None,
+                    };
                     if let Err(error) = backend.0.checkpoint(arn, request).await {
                         tracing::warn!(%error, "the failure of a refused checkpoint could not be recorded");
                     }
@@ -375,7 +439,11 @@ async fn write(invocation: &Invocation, backend: &SharedBackend, batch: Batch, t
     };
     let mut operations = response.new_execution_state.operations;
     let mut marker = response.new_execution_state.next_marker.unwrap_or_default();
-    while let Some(token) = response.checkpoint_token.as_deref().filter(|_| !marker.is_empty()) {
+    while let Some(token) = response
+        .checkpoint_token
+        .as_deref()
+        .filter(|_| !marker.is_empty())
+    {
         match backend.0.state(arn, token, &marker).await {
             Ok(page) => {
                 operations.extend(page.operations);
@@ -384,7 +452,13 @@ async fn write(invocation: &Invocation, backend: &SharedBackend, batch: Batch, t
             Err(error) => return (batch, Err(error)),
         }
     }
-    (batch, Ok(Answer { token: response.checkpoint_token, operations }))
+    (
+        batch,
+        Ok(Answer {
+            token: response.checkpoint_token,
+            operations,
+        }),
+    )
 }
 
 /// The handler's waker: a wake is news for the driver.

@@ -18,7 +18,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
 /// What went wrong, for programs to branch on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A step failed for good.
@@ -146,9 +146,12 @@ impl Error {
         let (record, source) = describe(error);
         match source.downcast::<Self>() {
             Ok(error) => *error,
-            Err(source) => {
-                Self(Box::new(Inner { kind: ErrorKind::User, operation: None, record, source: Some(source) }))
-            }
+            Err(source) => Self(Box::new(Inner {
+                kind: ErrorKind::User,
+                operation: None,
+                record,
+                source: Some(source),
+            })),
         }
     }
 
@@ -157,11 +160,24 @@ impl Error {
         Self::from_record(ErrorKind::User, None, ErrorObject::new(error_type, message))
     }
 
-    pub(crate) fn from_record(kind: ErrorKind, operation: Option<OperationRef>, record: ErrorObject) -> Self {
-        Self(Box::new(Inner { kind, operation, record, source: None }))
+    pub(crate) fn from_record(
+        kind: ErrorKind,
+        operation: Option<OperationRef>,
+        record: ErrorObject,
+    ) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            operation,
+            record,
+            source: None,
+        }))
     }
 
-    pub(crate) fn of_kind(kind: ErrorKind, operation: Option<OperationRef>, message: impl Into<String>) -> Self {
+    pub(crate) fn of_kind(
+        kind: ErrorKind,
+        operation: Option<OperationRef>,
+        message: impl Into<String>,
+    ) -> Self {
         Self::from_record(kind, operation, ErrorObject::new(kind.wire_type(), message))
     }
 
@@ -210,7 +226,12 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, operation, record, source } = &*self.0;
+        let Inner {
+            kind,
+            operation,
+            record,
+            source,
+        } = &*self.0;
         match operation {
             Some(operation) => write!(f, "{operation} failed: {record}")?,
             None if *kind == ErrorKind::User => f.write_str(self.message())?,
@@ -253,16 +274,27 @@ impl StdError for Error {
 /// The type name of a concrete error is recorded; a boxed one has lost its name. An [`Error`] that
 /// passes through (an operation's failure that the body did not handle) keeps its record.
 pub(crate) fn describe<E: Into<BoxError> + 'static>(error: E) -> (ErrorObject, BoxError) {
-    let anonymous = [TypeId::of::<BoxError>(), TypeId::of::<String>(), TypeId::of::<&'static str>()];
-    let error_type =
-        if anonymous.contains(&TypeId::of::<E>()) { ErrorKind::User.wire_type() } else { std::any::type_name::<E>() };
+    let anonymous = [
+        TypeId::of::<BoxError>(),
+        TypeId::of::<String>(),
+        TypeId::of::<&'static str>(),
+    ];
+    let error_type = if anonymous.contains(&TypeId::of::<E>()) {
+        ErrorKind::User.wire_type()
+    } else {
+        std::any::type_name::<E>()
+    };
     let boxed: BoxError = error.into();
     if let Some(error) = boxed.downcast_ref::<Error>() {
         return (error.record().clone(), boxed);
     }
     let mut record = ErrorObject::new(error_type, boxed.to_string());
-    let causes: Vec<String> =
-        std::iter::successors(boxed.source(), |cause| cause.source()).take(10).map(ToString::to_string).collect();
+    let mut causes = Vec::new();
+    let mut cause = boxed.source();
+    while let Some(error) = cause.filter(|_| causes.len() < 10) {
+        causes.push(error.to_string());
+        cause = error.source();
+    }
     if !causes.is_empty() {
         record.stack_trace = Some(causes);
     }
@@ -271,8 +303,11 @@ pub(crate) fn describe<E: Into<BoxError> + 'static>(error: E) -> (ErrorObject, B
 
 /// The message of a panic.
 pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is not text".to_owned())
+    let text = payload
+        .downcast_ref::<&'static str>()
+        .map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a value that is not text".to_owned())
 }
 
 #[cfg(test)]
@@ -294,7 +329,10 @@ mod tests {
     #[test]
     fn texts_and_boxes_are_plain_errors_and_our_own_keeps_its_record() {
         assert_eq!(describe("no").0, ErrorObject::new("Error", "no"));
-        assert_eq!(describe(String::from("no")).0, ErrorObject::new("Error", "no"));
+        assert_eq!(
+            describe(String::from("no")).0,
+            ErrorObject::new("Error", "no")
+        );
         let boxed: BoxError = Error::new("Mine", "no").into();
         assert_eq!(describe(boxed).0, ErrorObject::new("Mine", "no"));
         assert_eq!(Error::other(Error::new("Mine", "no")).error_type(), "Mine");

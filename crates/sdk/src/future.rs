@@ -47,7 +47,13 @@ impl<'a, T> Running<'a, T> {
         let scope = op.scope.clone();
         let identity = op.identity.clone();
         let park = Park::new(&scope.invocation.lifecycle);
-        Self { inner: Some(Box::pin(body(op))), scope, identity, park, started: false }
+        Self {
+            inner: Some(Box::pin(body(op))),
+            scope,
+            identity,
+            park,
+            started: false,
+        }
     }
 }
 
@@ -72,7 +78,9 @@ impl<T> Future for Running<'_, T> {
             };
         };
         this.started = true;
-        let Some(inner) = &mut this.inner else { return Poll::Pending };
+        let Some(inner) = &mut this.inner else {
+            return Poll::Pending;
+        };
         match inner.as_mut().poll(poller) {
             Poll::Pending => {
                 this.park.enter(actor);
@@ -95,7 +103,9 @@ impl<T> FusedFuture for Running<'_, T> {
 
 impl<T> fmt::Debug for Running<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("position", &self.identity.position).finish_non_exhaustive()
+        f.debug_struct("Running")
+            .field("position", &self.identity.position)
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,20 +118,32 @@ impl<T: Send + 'static> Running<'static, T> {
         let cell = Arc::new(Mutex::new(None));
         if let Some(error) = misuse(&scope) {
             let cell = Arc::new(Mutex::new(Some(Err(error))));
-            return DurableFuture { cell, actor: 0, identity, park: Park::new(&lifecycle), done: false };
+            return DurableFuture {
+                cell,
+                actor: 0,
+                identity,
+                park: Park::new(&lifecycle),
+                done: false,
+            };
         }
         let label = format!("spawned {} {}", identity.sub_type, identity.position);
         let registration = Registration::new(&lifecycle, label);
         let actor = registration.actor;
         let result = cell.clone();
         let invocation = scope.invocation.clone();
-        let body = AssertUnwindSafe(self).catch_unwind().map(move |outcome| match outcome {
-            Ok(outcome) => *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome),
-            Err(panic) => {
-                let error = ErrorObject::new("panic", panic_message(panic.as_ref()));
-                invocation.lifecycle.with(|state| state.fail(Fault::Execution(error)));
-            }
-        });
+        let body = AssertUnwindSafe(self)
+            .catch_unwind()
+            .map(move |outcome| match outcome {
+                Ok(outcome) => {
+                    *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome)
+                }
+                Err(panic) => {
+                    let error = ErrorObject::new("panic", panic_message(panic.as_ref()));
+                    invocation
+                        .lifecycle
+                        .with(|state| state.fail(Fault::Execution(error)));
+                }
+            });
         let (task, handle) = abortable(Acting::new(registration, scope.clone(), None, body));
         let handle = Arc::new(handle);
         scope.adopt(&handle);
@@ -129,7 +151,13 @@ impl<T: Send + 'static> Running<'static, T> {
             let _ = task.await;
             drop(handle);
         }));
-        DurableFuture { cell, actor, identity, park: Park::new(&lifecycle), done: false }
+        DurableFuture {
+            cell,
+            actor,
+            identity,
+            park: Park::new(&lifecycle),
+            done: false,
+        }
     }
 }
 
@@ -154,7 +182,11 @@ impl<T> Future for DurableFuture<T> {
 
     fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
-        let taken = this.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = this
+            .cell
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(result) = taken {
             this.done = true;
             this.park.leave();
@@ -170,16 +202,27 @@ impl<T> Future for DurableFuture<T> {
                  step does not survive: await the handle before the step",
                 body.operation
             );
-            return Poll::Ready(Err(Error::of_kind(ErrorKind::NestedInStep, Some(body.operation.clone()), message)));
+            return Poll::Ready(Err(Error::of_kind(
+                ErrorKind::NestedInStep,
+                Some(body.operation.clone()),
+                message,
+            )));
         }
-        let waiter = Waiter { actor: current.actor, waker: poller.waker().clone() };
+        let waiter = Waiter {
+            actor: current.actor,
+            waker: poller.waker().clone(),
+        };
         let finished = current.scope.invocation.lifecycle.with(|state| {
             state.mark_awaited(&this.identity);
             state.wait_for_actor(this.actor, waiter)
         });
         if finished {
             // The outcome is stored before the actor goes; without one it was given up for good.
-            let taken = this.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let taken = this
+                .cell
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             if let Some(result) = taken {
                 this.done = true;
                 this.park.leave();
@@ -199,6 +242,8 @@ impl<T> FusedFuture for DurableFuture<T> {
 
 impl<T> fmt::Debug for DurableFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DurableFuture").field("position", &self.identity.position).finish_non_exhaustive()
+        f.debug_struct("DurableFuture")
+            .field("position", &self.identity.position)
+            .finish_non_exhaustive()
     }
 }

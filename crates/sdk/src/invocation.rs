@@ -4,7 +4,7 @@
 //! ended into what the platform expects: a result, an error, PENDING, or a failed invocation.
 
 use crate::{
-    backend::{Abilities, BackendError, BoxFuture, SharedBackend},
+    backend::{Abilities, Backend, BackendError, BoxFuture, SharedBackend},
     config::{Config, Executor},
     context::{Context, Mode, Scope},
     driver::{Driver, Ending},
@@ -19,8 +19,8 @@ use outlast_core::{
     replay::Mismatch,
     time::Timestamp,
     wire::{
-        CheckpointRequest, ErrorObject, InvocationInput, InvocationOutput, Operation, OperationAction, OperationType,
-        OperationUpdate, Payload, StatePage, error_type,
+        CheckpointRequest, ErrorObject, InvocationInput, InvocationOutput, Operation,
+        OperationAction, OperationType, OperationUpdate, Payload, StatePage, error_type,
     },
 };
 use std::{
@@ -120,7 +120,10 @@ impl Invocation {
             Executor::Tasks => drop(tasks.spawn(future)),
             Executor::Runtime(handle) => drop(tasks.spawn_on(future, handle)),
             Executor::Inline => {
-                self.inline.lock().unwrap_or_else(PoisonError::into_inner).push(future);
+                self.inline
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(future);
                 self.lifecycle.with(crate::lifecycle::State::notify_driver);
             }
         }
@@ -130,13 +133,18 @@ impl Invocation {
     /// own, as its first child.
     pub(crate) fn has_record_at_or_below(&self, position: &Position) -> bool {
         self.lifecycle.with(|state| {
-            state.journal.get(&position.id()).is_some() || state.journal.get(&position.child(1).id()).is_some()
+            state.journal.get(&position.id()).is_some()
+                || state.journal.get(&position.child(1).id()).is_some()
         })
     }
 
     /// When to ask about a waiting operation for the first time, if at all in this invocation.
     pub(crate) fn first_poll(&self, record: &Operation) -> Option<Timestamp> {
-        self.poll_at(record.due().unwrap_or_else(|| self.config.clock.now().plus_millis(1_000)))
+        self.poll_at(
+            record
+                .due()
+                .unwrap_or_else(|| self.config.clock.now().plus_millis(1_000)),
+        )
     }
 
     /// When to ask again after `misses` answers without news.
@@ -148,7 +156,10 @@ impl Invocation {
     /// Polling stops a second before the platform ends the invocation, and is not needed where
     /// changes are pushed.
     fn poll_at(&self, at: Timestamp) -> Option<Timestamp> {
-        let in_time = self.request.deadline.is_none_or(|deadline| at.plus_millis(1_000) <= deadline);
+        let in_time = self
+            .request
+            .deadline
+            .is_none_or(|deadline| at.plus_millis(1_000) <= deadline);
         (in_time && !self.abilities.pushes_changes).then_some(at)
     }
 }
@@ -156,13 +167,23 @@ impl Invocation {
 /// Runs one invocation of `function`.
 ///
 /// This is what every home calls: the Lambda runtime, an engine's worker, the test kit.
-pub async fn invoke(function: &Function, input: InvocationInput, backend: SharedBackend, request: Request) -> Outcome {
+pub async fn invoke(
+    function: &Function,
+    input: InvocationInput,
+    backend: Arc<dyn Backend>,
+    request: Request,
+) -> Outcome {
+    let backend = SharedBackend(backend);
     match load(&input, &backend).await {
         Ok(loaded) => run(function, input, loaded, backend, request).await,
         Err(answer) => Outcome {
             answer,
             reason: None,
-            report: Report { why: "the recorded state could not be loaded".to_owned(), holders: Vec::new(), tree: String::new() },
+            report: Report {
+                why: "the recorded state could not be loaded".to_owned(),
+                holders: Vec::new(),
+                tree: String::new(),
+            },
             requests: 0,
         },
     }
@@ -172,8 +193,18 @@ type Answer = Result<InvocationOutput, InvocationError>;
 
 /// The answer to a request that the backend refused.
 fn refused(error: &BackendError, doing: &str) -> Answer {
-    let record = ErrorObject::new(error.code.clone().unwrap_or_else(|| "BackendError".to_owned()), format!("{doing}: {error}"));
-    if error.is_retryable() { Err(InvocationError { record }) } else { Ok(InvocationOutput::failed(Some(record))) }
+    let record = ErrorObject::new(
+        error
+            .code
+            .clone()
+            .unwrap_or_else(|| "BackendError".to_owned()),
+        format!("{doing}: {error}"),
+    );
+    if error.is_retryable() {
+        Err(InvocationError { record })
+    } else {
+        Ok(InvocationOutput::failed(Some(record)))
+    }
 }
 
 /// The recorded state of an execution.
@@ -188,9 +219,14 @@ async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded
     if arn.is_empty() || input.checkpoint_token.is_empty() {
         let message = "the invocation carries no execution: this function is durable and must be invoked as one \
                        (check its durable configuration)";
-        return Err(Err(InvocationError { record: ErrorObject::new("NotDurableError", message) }));
+        return Err(Err(InvocationError {
+            record: ErrorObject::new("NotDurableError", message),
+        }));
     }
-    let StatePage { mut operations, next_marker } = input.initial_execution_state.clone();
+    let StatePage {
+        mut operations,
+        next_marker,
+    } = input.initial_execution_state.clone();
     let mut marker = next_marker.unwrap_or_default();
     while !marker.is_empty() {
         let page = backend.0.state(arn, &input.checkpoint_token, &marker).await;
@@ -199,20 +235,43 @@ async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded
         marker = page.next_marker.unwrap_or_default();
     }
     let execution_id = arn.rsplit('/').next().unwrap_or_default();
-    let by_id = operations.iter().position(|operation| operation.id.as_str() == execution_id);
-    let found = by_id.or_else(|| operations.iter().position(|operation| operation.operation_type == OperationType::Execution));
+    let by_id = operations
+        .iter()
+        .position(|operation| operation.id.as_str() == execution_id);
+    let found = by_id.or_else(|| {
+        operations
+            .iter()
+            .position(|operation| operation.operation_type == OperationType::Execution)
+    });
     let Some(at) = found else {
         let message = format!("the recorded state of {arn} does not contain the execution itself");
-        return Err(Err(InvocationError { record: ErrorObject::new("ProtocolError", message) }));
+        return Err(Err(InvocationError {
+            record: ErrorObject::new("ProtocolError", message),
+        }));
     };
     let execution = operations.remove(at);
-    Ok(Loaded { execution, operations })
+    Ok(Loaded {
+        execution,
+        operations,
+    })
 }
 
 /// Runs the handler over loaded state and answers.
-async fn run(function: &Function, input: InvocationInput, loaded: Loaded, backend: SharedBackend, request: Request) -> Outcome {
-    let Loaded { execution, operations } = loaded;
-    let payload = execution.execution_details.as_ref().and_then(|details| details.input_payload.clone());
+async fn run(
+    function: &Function,
+    input: InvocationInput,
+    loaded: Loaded,
+    backend: SharedBackend,
+    request: Request,
+) -> Outcome {
+    let Loaded {
+        execution,
+        operations,
+    } = loaded;
+    let payload = execution
+        .execution_details
+        .as_ref()
+        .and_then(|details| details.input_payload.clone());
     let abilities = backend.0.abilities();
     let invocation = Arc::new(Invocation {
         lifecycle: Arc::new(Lifecycle::default()),
@@ -233,10 +292,16 @@ async fn run(function: &Function, input: InvocationInput, loaded: Loaded, backen
         }
     });
     let info = announce(&invocation, &input.updated_operation_ids, payload.clone());
-    let mode = if replaying { Mode::Replay } else { Mode::Execution };
+    let mode = if replaying {
+        Mode::Replay
+    } else {
+        Mode::Execution
+    };
     let scope = Scope::root(invocation.clone(), mode);
     let handler = (function.handler)(Context::new(scope.clone()), payload);
-    let (ending, requests) = Driver::new(&invocation, &scope, &backend, handler).run().await;
+    let (ending, requests) = Driver::new(&invocation, &scope, &backend, handler)
+        .run()
+        .await;
     let report = invocation.lifecycle.with(|state| state.report());
     let reason = match &ending {
         Ending::Suspended(reason) => Some(*reason),
@@ -245,7 +310,12 @@ async fn run(function: &Function, input: InvocationInput, loaded: Loaded, backen
     let answer = conclude(&invocation, ending, &execution, &backend).await;
     shut_down(&invocation).await;
     announce_end(&invocation, &info, &answer);
-    Outcome { answer, reason, report, requests }
+    Outcome {
+        answer,
+        reason,
+        report,
+        requests,
+    }
 }
 
 /// Tells the plugins that the invocation starts and what ended while nobody looked.
@@ -259,7 +329,10 @@ fn announce(
     }
     let (operations, updated_operations) = invocation.lifecycle.with(|state| {
         let operations: Vec<_> = state.journal.iter().cloned().collect();
-        let updated: Vec<_> = updated.iter().filter_map(|id| state.journal.get(id).cloned()).collect();
+        let updated: Vec<_> = updated
+            .iter()
+            .filter_map(|id| state.journal.get(id).cloned())
+            .collect();
         (operations, updated)
     });
     let info = InvocationInfo {
@@ -271,10 +344,18 @@ fn announce(
         updated_operations,
         input,
     };
-    invocation.hooks.each("invocation_start", |plugin| plugin.invocation_start(&info));
-    for operation in info.updated_operations.iter().filter(|operation| operation.status.is_terminal()) {
+    invocation
+        .hooks
+        .each("invocation_start", |plugin| plugin.invocation_start(&info));
+    for operation in info
+        .updated_operations
+        .iter()
+        .filter(|operation| operation.status.is_terminal())
+    {
         let ended = OperationInfo::from_record(operation, false);
-        invocation.hooks.each("operation_end", |plugin| plugin.operation_end(&ended));
+        invocation
+            .hooks
+            .each("operation_end", |plugin| plugin.operation_end(&ended));
     }
     Some(info)
 }
@@ -293,12 +374,23 @@ fn announce_end(invocation: &Invocation, info: &Option<InvocationInfo>, answer: 
             (status, output.result.clone(), output.error.clone())
         }
     };
-    let end = InvocationEnd { status, result, error };
-    invocation.hooks.each("invocation_end", |plugin| plugin.invocation_end(info, &end));
+    let end = InvocationEnd {
+        status,
+        result,
+        error,
+    };
+    invocation
+        .hooks
+        .each("invocation_end", |plugin| plugin.invocation_end(info, &end));
 }
 
 /// The answer for how the handler ended.
-async fn conclude(invocation: &Invocation, ending: Ending, execution: &Operation, backend: &SharedBackend) -> Answer {
+async fn conclude(
+    invocation: &Invocation,
+    ending: Ending,
+    execution: &Operation,
+    backend: &SharedBackend,
+) -> Answer {
     match ending {
         Ending::Suspended(_) => Ok(InvocationOutput::pending()),
         Ending::Fault(Fault::Superseded) => Ok(InvocationOutput::pending()),
@@ -309,16 +401,30 @@ async fn conclude(invocation: &Invocation, ending: Ending, execution: &Operation
             if result.len() <= limits::RESPONSE_RESULT_BYTES_MAX {
                 return Ok(InvocationOutput::succeeded(Some(result)));
             }
-            let mut update = OperationUpdate::new(execution.id.clone(), OperationType::Execution, OperationAction::Succeed);
+            let mut update = OperationUpdate::new(
+                execution.id.clone(),
+                OperationType::Execution,
+                OperationAction::Succeed,
+            );
             update.payload = Some(result);
-            close(invocation, update, backend, InvocationOutput::succeeded(Some("".into()))).await
+            close(
+                invocation,
+                update,
+                backend,
+                InvocationOutput::succeeded(Some("".into())),
+            )
+            .await
         }
         Ending::Returned(Err(error)) => {
             let error = error.into_record();
             if error.bytes() <= limits::RESPONSE_RESULT_BYTES_MAX {
                 return Ok(InvocationOutput::failed(Some(error)));
             }
-            let mut update = OperationUpdate::new(execution.id.clone(), OperationType::Execution, OperationAction::Fail);
+            let mut update = OperationUpdate::new(
+                execution.id.clone(),
+                OperationType::Execution,
+                OperationAction::Fail,
+            );
             update.error = Some(error);
             close(invocation, update, backend, InvocationOutput::failed(None)).await
         }
@@ -336,9 +442,18 @@ fn mismatched(invocation: &Invocation, mismatch: &Mismatch) -> Answer {
 }
 
 /// Closes the execution through a checkpoint, for results that do not fit the answer.
-async fn close(invocation: &Invocation, update: OperationUpdate, backend: &SharedBackend, answer: InvocationOutput) -> Answer {
+async fn close(
+    invocation: &Invocation,
+    update: OperationUpdate,
+    backend: &SharedBackend,
+    answer: InvocationOutput,
+) -> Answer {
     let checkpoint_token = invocation.lifecycle.with(|state| state.token.clone());
-    let request = CheckpointRequest { checkpoint_token, updates: vec![update], client_token: None };
+    let request = CheckpointRequest {
+        checkpoint_token,
+        updates: vec![update],
+        client_token: None,
+    };
     // The answer to this request carries no token: the execution is closed, nothing was revoked.
     match backend.0.checkpoint(&invocation.arn, request).await {
         Ok(_) => Ok(answer),
@@ -348,8 +463,17 @@ async fn close(invocation: &Invocation, update: OperationUpdate, backend: &Share
 
 /// Leaves nothing of the invocation behind: a task that lived on would run inside the next one.
 async fn shut_down(invocation: &Invocation) {
-    invocation.inline.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    let mut tasks = std::mem::take(&mut *invocation.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+    invocation
+        .inline
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clear();
+    let mut tasks = std::mem::take(
+        &mut *invocation
+            .tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner),
+    );
     tasks.shutdown().await;
     let alive = invocation.lifecycle.with(|state| {
         state.end();

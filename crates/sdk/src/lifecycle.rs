@@ -147,7 +147,11 @@ impl Lifecycle {
         let (result, wakes, driver) = {
             let mut state = self.lock();
             let result = change(&mut state);
-            let driver = if state.dirty { state.driver.take() } else { None };
+            let driver = if state.dirty {
+                state.driver.take()
+            } else {
+                None
+            };
             (result, std::mem::take(&mut state.wakes), driver)
         };
         wakes.into_iter().chain(driver).for_each(Waker::wake);
@@ -235,7 +239,13 @@ impl State {
         self.last_actor += 1;
         self.actors.insert(
             self.last_actor,
-            Actor { label, parked: 0, woken: true, blocked: false, waiters: Vec::new() },
+            Actor {
+                label,
+                parked: 0,
+                woken: true,
+                blocked: false,
+                waiters: Vec::new(),
+            },
         );
         self.runnable += 1;
         self.last_actor
@@ -243,7 +253,9 @@ impl State {
 
     /// An actor is finished or dropped: its waiters become runnable first, then it stops counting.
     pub(crate) fn remove_actor(&mut self, id: ActorId) {
-        let Some(actor) = self.actors.remove(&id) else { return };
+        let Some(actor) = self.actors.remove(&id) else {
+            return;
+        };
         self.release(actor.waiters);
         if !actor.blocked {
             self.runnable -= 1;
@@ -364,7 +376,9 @@ impl State {
     /// Keeps the counters behind the termination reason.
     fn count(&mut self, identity: &Identity, state: OperationState, up: bool) {
         let counter = match state {
-            OperationState::RetryWaiting if *identity.sub_type == *sub_type::STEP => &mut self.retrying_steps,
+            OperationState::RetryWaiting if *identity.sub_type == *sub_type::STEP => {
+                &mut self.retrying_steps
+            }
             OperationState::IdleAwaited | OperationState::IdleNotAwaited
                 if identity.operation_type == OperationType::Wait =>
             {
@@ -372,7 +386,11 @@ impl State {
             }
             _ => return,
         };
-        *counter = if up { *counter + 1 } else { counter.saturating_sub(1) };
+        *counter = if up {
+            *counter + 1
+        } else {
+            counter.saturating_sub(1)
+        };
     }
 
     /// The record of an operation that no longer waits, or `None` after registering `waiter`.
@@ -403,18 +421,28 @@ impl State {
 
     /// Nobody waits for the operation any more; the backend still does.
     pub(crate) fn stop_waiting(&mut self, identity: &Arc<Identity>, actor: ActorId) {
-        let Some(entry) = self.entries.get_mut(&identity.id) else { return };
+        let Some(entry) = self.entries.get_mut(&identity.id) else {
+            return;
+        };
         entry.waiters.retain(|known| known.actor != actor);
         let next_poll = entry.next_poll.take();
         self.disarm(&identity.id, next_poll);
-        if self.entries.get(&identity.id).is_some_and(|entry| entry.state == OperationState::IdleAwaited) {
+        if self
+            .entries
+            .get(&identity.id)
+            .is_some_and(|entry| entry.state == OperationState::IdleAwaited)
+        {
             self.mark(identity, OperationState::IdleNotAwaited);
         }
     }
 
     /// A spawned operation is now awaited through its handle.
     pub(crate) fn mark_awaited(&mut self, identity: &Arc<Identity>) {
-        if self.entries.get(&identity.id).is_some_and(|entry| entry.state == OperationState::IdleNotAwaited) {
+        if self
+            .entries
+            .get(&identity.id)
+            .is_some_and(|entry| entry.state == OperationState::IdleNotAwaited)
+        {
             self.mark(identity, OperationState::IdleAwaited);
         }
     }
@@ -431,7 +459,11 @@ impl State {
     }
 
     /// Timers that are due ask for one refresh together and are armed again by `cadence`.
-    pub(crate) fn fire_timers(&mut self, now: Timestamp, cadence: impl Fn(u32) -> Option<Timestamp>) {
+    pub(crate) fn fire_timers(
+        &mut self,
+        now: Timestamp,
+        cadence: impl Fn(u32) -> Option<Timestamp>,
+    ) {
         while let Some((at, id)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.timers.remove(&(at, id.clone()));
             self.queue.request_refresh();
@@ -468,7 +500,12 @@ impl State {
     }
 
     /// The batch was accepted: store the new token and what changed, then let its callers go on.
-    pub(crate) fn accept(&mut self, batch: &Batch, token: Option<String>, operations: Vec<Operation>) -> Vec<(OperationId, Change)> {
+    pub(crate) fn accept(
+        &mut self,
+        batch: &Batch,
+        token: Option<String>,
+        operations: Vec<Operation>,
+    ) -> Vec<(OperationId, Change)> {
         let changes = self.absorb(operations);
         match token {
             Some(token) => self.token = token,

@@ -15,9 +15,12 @@ use crate::{
 };
 use outlast_core::{
     id::{OperationId, Position, digest128},
-    replay::Identity,
+    replay::{Identity, Mismatch},
     time::Timestamp,
-    wire::{ErrorObject, Operation, OperationAction, OperationStatus, OperationType, OperationUpdate, Payload},
+    wire::{
+        ErrorObject, Operation, OperationAction, OperationStatus, OperationType, OperationUpdate,
+        Payload,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -47,7 +50,12 @@ impl Claim {
             name: self.name,
             parent_id: self.scope.record_id.clone(),
         };
-        Op { identity: Arc::new(identity), scope: self.scope, problem: self.problem, spawned: false }
+        Op {
+            identity: Arc::new(identity),
+            scope: self.scope,
+            problem: self.problem,
+            spawned: false,
+        }
     }
 }
 
@@ -76,7 +84,11 @@ impl Op {
 
     /// An error of this operation, from its record or from nothing.
     pub(crate) fn failure(&self, kind: ErrorKind, record: Option<&ErrorObject>) -> Error {
-        Error::from_record(kind, Some(self.reference()), record.cloned().unwrap_or_default())
+        Error::from_record(
+            kind,
+            Some(self.reference()),
+            record.cloned().unwrap_or_default(),
+        )
     }
 
     /// A mistake in how the operation was asked for.
@@ -107,10 +119,16 @@ impl Op {
     }
 
     /// Random bits that belong to this operation and attempt, the same on every replay.
-    #[expect(clippy::cast_possible_truncation, reason = "64 of 128 random bits are wanted")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "64 of 128 random bits are wanted"
+    )]
     pub(crate) fn seed(&self, attempt: u32) -> u64 {
-        let parts: [&[u8]; 3] =
-            [self.scope.invocation.arn.as_bytes(), self.id().as_str().as_bytes(), &attempt.to_be_bytes()];
+        let parts: [&[u8]; 3] = [
+            self.scope.invocation.arn.as_bytes(),
+            self.id().as_str().as_bytes(),
+            &attempt.to_be_bytes(),
+        ];
         digest128(&parts) as u64
     }
 
@@ -125,10 +143,17 @@ impl Op {
     pub(crate) async fn meet(&self) -> Option<Arc<Operation>> {
         self.scope.meet();
         let met = self.scope.invocation.lifecycle.with(|state| {
-            state.journal.meet(&self.identity).map_err(|mismatch| state.fail(Fault::Mismatch(Box::new(mismatch))))
+            state
+                .journal
+                .meet(&self.identity)
+                .map_err(|mismatch| state.fail(Fault::Mismatch(Box::new(mismatch))))
         });
-        let Ok(record) = met else { return pending().await };
-        let open = record.as_ref().is_none_or(|record| !record.status.is_terminal());
+        let Ok(record) = met else {
+            return pending().await;
+        };
+        let open = record
+            .as_ref()
+            .is_none_or(|record| !record.status.is_terminal());
         if open && self.scope.mode() == Mode::ReplaySucceeded {
             return self.never().await;
         }
@@ -139,11 +164,32 @@ impl Op {
                     self.scope.leave_replay();
                 }
                 let info = OperationInfo::from_record(record, true);
-                self.scope.invocation.hooks.each("operation_start", |plugin| plugin.operation_start(&info));
+                self.scope
+                    .invocation
+                    .hooks
+                    .each("operation_start", |plugin| plugin.operation_start(&info));
             }
             Some(_) => {}
         }
         record
+    }
+
+    /// A record stands where a block without one is about to run: the code changed.
+    pub(crate) async fn meet_virtual(&self) {
+        let recorded = self
+            .record()
+            .map(|record| record.operation_type.to_string())
+            .unwrap_or_default();
+        let mismatch = Mismatch {
+            position: self.identity.position.clone(),
+            id: self.id().clone(),
+            attribute: "nesting",
+            recorded_operation: recorded,
+            recorded: "nested".to_owned(),
+            current_operation: self.identity.sub_type.to_string(),
+            current: "flat".to_owned(),
+        };
+        self.abort(Fault::Mismatch(Box::new(mismatch))).await
     }
 
     /// Parks for ever, as an operation whose outcome no longer matters.
@@ -153,18 +199,31 @@ impl Op {
 
     /// The newest record.
     pub(crate) fn record(&self) -> Option<Arc<Operation>> {
-        self.scope.invocation.lifecycle.with(|state| state.journal.get(self.id()).cloned())
+        self.scope
+            .invocation
+            .lifecycle
+            .with(|state| state.journal.get(self.id()).cloned())
     }
 
     /// A status that no version of the protocol gives this operation: the execution cannot go on.
     pub(crate) async fn unexpected<T>(&self, status: OperationStatus) -> T {
-        let message = format!("{} has the status {status}, which such an operation never has", self.reference());
-        self.abort(Fault::Execution(ErrorObject::new("UnexpectedStatusError", message))).await
+        let message = format!(
+            "{} has the status {status}, which such an operation never has",
+            self.reference()
+        );
+        self.abort(Fault::Execution(ErrorObject::new(
+            "UnexpectedStatusError",
+            message,
+        )))
+        .await
     }
 
     /// Ends the invocation from here; never resolves.
     pub(crate) async fn abort<T>(&self, fault: Fault) -> T {
-        self.scope.invocation.lifecycle.with(|state| state.fail(fault));
+        self.scope
+            .invocation
+            .lifecycle
+            .with(|state| state.fail(fault));
         pending().await
     }
 
@@ -185,14 +244,18 @@ impl Op {
     pub(crate) async fn send(&self, update: OperationUpdate, delivery: Delivery) {
         let invocation = &self.scope.invocation;
         if update.action == OperationAction::Start && !invocation.hooks.is_empty() {
-            let info = self.start_info(&update);
-            invocation.hooks.each("operation_start", |plugin| plugin.operation_start(&info));
+            let info = self.info();
+            invocation
+                .hooks
+                .each("operation_start", |plugin| plugin.operation_start(&info));
         }
         let queued = invocation.lifecycle.with(|state| {
             if self.scope.is_orphaned() {
                 return None;
             }
-            let number = state.queue.push(update, delivery, invocation.config.clock.now());
+            let number = state
+                .queue
+                .push(update, delivery, invocation.config.clock.now());
             state.notify_driver();
             let wait = delivery == Delivery::Synchronous || state.queue.is_congested();
             Some((number, wait))
@@ -200,16 +263,28 @@ impl Op {
         match queued {
             None => self.never().await,
             Some((_, false)) => {}
-            Some((number, true)) => Acknowledged { op: self, number: Some(number) }.await,
+            Some((number, true)) => {
+                Acknowledged {
+                    op: self,
+                    number: Some(number),
+                }
+                .await
+            }
         }
     }
 
-    fn start_info(&self, update: &OperationUpdate) -> OperationInfo {
-        let mut operation =
-            Operation::new(update.id.clone(), update.operation_type, OperationStatus::Started, self.now());
-        operation.name.clone_from(&update.name);
-        operation.parent_id.clone_from(&update.parent_id);
-        operation.sub_type.clone_from(&update.sub_type);
+    /// The operation as plugins see it before it is recorded.
+    pub(crate) fn info(&self) -> OperationInfo {
+        let identity = &self.identity;
+        let mut operation = Operation::new(
+            identity.id.clone(),
+            identity.operation_type,
+            OperationStatus::Started,
+            self.now(),
+        );
+        operation.name.clone_from(&identity.name);
+        operation.parent_id.clone_from(&identity.parent_id);
+        operation.sub_type = Some(identity.sub_type.clone());
         OperationInfo::from_record(&operation, false)
     }
 
@@ -219,8 +294,15 @@ impl Op {
         match self.record() {
             Some(record) => record,
             None => {
-                let message = format!("the backend accepted {} but did not show its record", self.reference());
-                self.abort(Fault::Invocation(ErrorObject::new("ProtocolError", message))).await
+                let message = format!(
+                    "the backend accepted {} but did not show its record",
+                    self.reference()
+                );
+                self.abort(Fault::Invocation(ErrorObject::new(
+                    "ProtocolError",
+                    message,
+                )))
+                .await
             }
         }
     }
@@ -228,7 +310,10 @@ impl Op {
     // --- waiting ------------------------------------------------------------------------------
 
     pub(crate) fn mark(&self, state: OperationState) {
-        self.scope.invocation.lifecycle.with(|lifecycle| lifecycle.mark(&self.identity, state));
+        self.scope
+            .invocation
+            .lifecycle
+            .with(|lifecycle| lifecycle.mark(&self.identity, state));
     }
 
     /// Waits until the backend finishes the operation or makes its retry ready.
@@ -239,14 +324,20 @@ impl Op {
             waiting
         };
         self.mark(waiting);
-        Changed { op: self, actor: None }.await
+        Changed {
+            op: self,
+            actor: None,
+        }
+        .await
     }
 
     /// The operation is over: its resources go, its context moves on.
     pub(crate) fn finish(&self, record: &Operation) {
         self.mark(OperationState::Completed);
         self.scope.passed(record.end_timestamp);
-        if self.scope.mode() == Mode::Replay && self.identity.operation_type != OperationType::Context {
+        if self.scope.mode() == Mode::Replay
+            && self.identity.operation_type != OperationType::Context
+        {
             // Met unfinished, finished meanwhile: what follows has not run before.
             self.scope.is_replaying();
         }
@@ -255,15 +346,27 @@ impl Op {
     // --- values -------------------------------------------------------------------------------
 
     /// Serialises a value, or says why it cannot be. Never resolves if trying again may help.
-    pub(crate) async fn encode<T: Serialize + ?Sized>(&self, coding: &Coding, value: &T) -> Result<Payload> {
-        match coding.encode(value, &self.place()) {
-            Ok(text) => Ok(text.into()),
-            Err(error) => Err(self.codec_failure("written", error).await),
+    pub(crate) fn encode<'s, T: Serialize + ?Sized>(
+        &'s self,
+        coding: &Coding,
+        value: &T,
+    ) -> impl Future<Output = Result<Payload>> + Send + use<'s, T> {
+        // Written here and now: the future must not hold on to the value, which need not be `Sync`.
+        let text = coding.encode(value, &self.place());
+        async move {
+            match text {
+                Ok(text) => Ok(text.into()),
+                Err(error) => Err(self.codec_failure("written", error).await),
+            }
         }
     }
 
     /// Reads a value that this program wrote.
-    pub(crate) async fn decode<T: DeserializeOwned>(&self, coding: &Coding, text: Option<&Payload>) -> Result<T> {
+    pub(crate) async fn decode<T: DeserializeOwned>(
+        &self,
+        coding: &Coding,
+        text: Option<&Payload>,
+    ) -> Result<T> {
         match coding.decode(text.map(AsRef::as_ref), &self.place()) {
             Ok(value) => Ok(value),
             Err(error) => Err(self.codec_failure("read", error).await),
@@ -271,7 +374,11 @@ impl Op {
     }
 
     /// Reads a value that came from outside.
-    pub(crate) async fn decode_external<T>(&self, coding: &Coding, text: Option<&Payload>) -> Result<T>
+    pub(crate) async fn decode_external<T>(
+        &self,
+        coding: &Coding,
+        text: Option<&Payload>,
+    ) -> Result<T>
     where
         T: DeserializeOwned + 'static,
     {
@@ -285,7 +392,12 @@ impl Op {
         let message = format!("its value cannot be {what}: {error}");
         if error.retryable {
             let message = format!("{}: {message}", self.reference());
-            return self.abort(Fault::Invocation(ErrorObject::new("RetryableSerDesError", message))).await;
+            return self
+                .abort(Fault::Invocation(ErrorObject::new(
+                    "RetryableSerDesError",
+                    message,
+                )))
+                .await;
         }
         Error::of_kind(ErrorKind::Codec, Some(self.reference()), message)
     }
@@ -296,8 +408,15 @@ impl Op {
         if payload.len() <= max {
             return Ok(());
         }
-        let message = format!("its value has {} bytes, {max} are allowed: store large data elsewhere and keep a reference", payload.len());
-        Err(Error::of_kind(ErrorKind::Codec, Some(self.reference()), message))
+        let message = format!(
+            "its value has {} bytes, {max} are allowed: store large data elsewhere and keep a reference",
+            payload.len()
+        );
+        Err(Error::of_kind(
+            ErrorKind::Codec,
+            Some(self.reference()),
+            message,
+        ))
     }
 }
 
@@ -311,9 +430,13 @@ impl Future for Acknowledged<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<()> {
-        let Some(number) = self.number else { return Poll::Ready(()) };
+        let Some(number) = self.number else {
+            return Poll::Ready(());
+        };
         let lifecycle = &self.op.scope.invocation.lifecycle;
-        let done = lifecycle.with(|state| !state.has_fault() && state.queue.wait(number, || Current::waiter(poller)));
+        let done = lifecycle.with(|state| {
+            !state.has_fault() && state.queue.wait(number, || Current::waiter(poller))
+        });
         if !done {
             return Poll::Pending;
         }
@@ -325,7 +448,11 @@ impl Future for Acknowledged<'_> {
 impl Drop for Acknowledged<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.op.scope.invocation.lifecycle.with(|state| state.queue.abandon(number));
+            self.op
+                .scope
+                .invocation
+                .lifecycle
+                .with(|state| state.queue.abandon(number));
         }
     }
 }
@@ -360,7 +487,11 @@ impl Future for Changed<'_> {
 impl Drop for Changed<'_> {
     fn drop(&mut self) {
         if let Some(actor) = self.actor {
-            self.op.scope.invocation.lifecycle.with(|state| state.stop_waiting(&self.op.identity, actor));
+            self.op
+                .scope
+                .invocation
+                .lifecycle
+                .with(|state| state.stop_waiting(&self.op.identity, actor));
         }
     }
 }

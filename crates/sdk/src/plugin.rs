@@ -187,7 +187,10 @@ impl OperationInfo {
             end_timestamp: operation.end_timestamp,
             result: operation.result().filter(|_| succeeded).cloned(),
             error: operation.error().filter(|_| failed).cloned(),
-            attempt: operation.step_details.as_ref().map(|details| details.attempt),
+            attempt: operation
+                .step_details
+                .as_ref()
+                .map(|details| details.attempt),
             is_replay,
         }
     }
@@ -285,16 +288,24 @@ impl Hooks {
 
     /// Guards for one poll of user code.
     pub(crate) fn around(&self, arn: &str, operation: Option<&AttemptInfo>) -> Vec<Box<dyn Any>> {
-        let guarded = |plugin: &Arc<dyn Plugin>| guard("around", || Ok(plugin.around(arn, operation))).flatten();
+        let guarded = |plugin: &Arc<dyn Plugin>| {
+            guard("around", || Ok(plugin.around(arn, operation))).flatten()
+        };
         self.0.iter().filter_map(guarded).collect()
     }
 
     pub(crate) fn log_fields(&self) -> Vec<(String, String)> {
-        self.0.iter().filter_map(|plugin| guard("log_fields", || Ok(plugin.log_fields()))).flatten().collect()
+        self.0
+            .iter()
+            .filter_map(|plugin| guard("log_fields", || Ok(plugin.log_fields())))
+            .flatten()
+            .collect()
     }
 
     pub(crate) fn trace_header(&self, info: &OperationInfo) -> Option<String> {
-        self.0.iter().find_map(|plugin| guard("trace_header", || Ok(plugin.trace_header(info))).flatten())
+        self.0
+            .iter()
+            .find_map(|plugin| guard("trace_header", || Ok(plugin.trace_header(info))).flatten())
     }
 }
 
@@ -307,7 +318,11 @@ fn guard<R>(hook: &'static str, call: impl FnOnce() -> Result<R, BoxError>) -> O
             None
         }
         Err(panic) => {
-            tracing::warn!(hook, panic = panic_message(panic.as_ref()), "a plugin's hook panicked");
+            tracing::warn!(
+                hook,
+                panic = panic_message(panic.as_ref()),
+                "a plugin's hook panicked"
+            );
             None
         }
     }
@@ -336,7 +351,10 @@ mod tests {
         let mut plugins = Plugins::default();
         plugins.add(|| Bad);
         plugins.add(|| Good);
-        assert_eq!(plugins.create().log_fields(), [("a".to_owned(), "b".to_owned())]);
+        assert_eq!(
+            plugins.create().log_fields(),
+            [("a".to_owned(), "b".to_owned())]
+        );
     }
 
     #[test]

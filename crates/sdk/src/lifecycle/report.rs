@@ -1,7 +1,7 @@
 //! What the lifecycle says about itself: why an invocation did or did not suspend, who holds it,
 //! and the tree of operations that are open.
 
-use super::{OperationState, State, Verdict};
+use super::{OperationState, State};
 use outlast_core::time::Timestamp;
 use std::{collections::BTreeMap, fmt, fmt::Write as _};
 
@@ -40,13 +40,20 @@ impl State {
             .iter()
             .filter(|(_, actor)| !actor.blocked)
             .map(|(id, actor)| {
-                let holder = Holder { label: actor.label.to_string(), waits_for_foreign: !actor.woken && actor.parked == 0 };
+                let holder = Holder {
+                    label: actor.label.to_string(),
+                    waits_for_foreign: !actor.woken && actor.parked == 0,
+                };
                 (*id, holder)
             })
             .collect();
         holders.sort_by_key(|(id, _)| *id);
         let holders: Vec<Holder> = holders.into_iter().map(|(_, holder)| holder).collect();
-        Report { why: self.why(&holders), tree: self.tree(), holders }
+        Report {
+            why: self.why(&holders),
+            tree: self.tree(),
+            holders,
+        }
     }
 
     fn why(&self, holders: &[Holder]) -> String {
@@ -55,7 +62,11 @@ impl State {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let doing = if holder.waits_for_foreign { "waits for something that is not durable" } else { "is running" };
+            let doing = if holder.waits_for_foreign {
+                "waits for something that is not durable"
+            } else {
+                "is running"
+            };
             return format!("not suspending: {}{others} {doing}", holder.label);
         }
         if let Some(doing) = self.queue.describe() {
@@ -77,24 +88,36 @@ impl State {
         for entry in open.values() {
             let identity = &entry.identity;
             let depth = identity.position.as_str().matches('-').count();
-            let name = identity.name.as_deref().map(|name| format!(" '{name}'")).unwrap_or_default();
+            let name = identity
+                .name
+                .as_deref()
+                .map(|name| format!(" '{name}'"))
+                .unwrap_or_default();
             let state = describe(entry.state);
-            let due = entry.next_poll.map(|at: Timestamp| format!(", asks again at {at}")).unwrap_or_default();
-            let _ = writeln!(text, "{:indent$}{} {}{name}: {state}{due}", "", identity.position, identity.sub_type, indent = depth * 2);
+            let due = entry
+                .next_poll
+                .map(|at: Timestamp| format!(", asks again at {at}"))
+                .unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "{:indent$}{} {}{name}: {state}{due}",
+                "",
+                identity.position,
+                identity.sub_type,
+                indent = depth * 2
+            );
         }
         let _ = write!(text, "({} completed)", self.completed);
         text
-    }
-
-    /// The verdict in one word, for logs.
-    pub(crate) fn is_suspendable(&self) -> bool {
-        matches!(self.verdict(), Verdict::Suspend(_))
     }
 }
 
 /// Orders positions by number, not by text: 2 before 10.
 fn sort_key(position: &str) -> Vec<String> {
-    position.split('-').map(|part| format!("{part:0>20}")).collect()
+    position
+        .split('-')
+        .map(|part| format!("{part:0>20}"))
+        .collect()
 }
 
 fn describe(state: OperationState) -> &'static str {

@@ -1,0 +1,137 @@
+//! One run of user code for an operation: counted as an actor, guarded against panics, bounded in
+//! time, and announced to the plugins.
+
+use crate::{
+    actor::{Acting, Body, Registration},
+    context::Scope,
+    error::panic_message,
+    invocation::Invocation,
+    operation::Op,
+    plugin::{AttemptInfo, AttemptOutcome, AttemptStatus, OperationInfo},
+};
+use futures_util::FutureExt as _;
+use outlast_core::wire::ErrorObject;
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+/// How an attempt failed, if not with the user's own error.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The body panicked.
+    Panic(String),
+    /// The body took too long.
+    Timeout(Duration),
+}
+
+impl Broken {
+    pub(crate) fn record(&self) -> ErrorObject {
+        match self {
+            Self::Panic(message) => ErrorObject::new("panic", message.clone()),
+            Self::Timeout(limit) => ErrorObject::new(
+                "StepTimeoutError",
+                format!("the step's body took longer than its timeout of {limit:?}"),
+            ),
+        }
+    }
+}
+
+/// Runs the body of a step or a check.
+pub(crate) async fn run<T>(
+    op: &Op,
+    body: Arc<Body>,
+    announced: &Announced,
+    timeout: Option<Duration>,
+    future: impl Future<Output = T> + Send,
+) -> Result<T, Broken> {
+    let label = format!("the body of {}", body.operation);
+    let registration = Registration::new(&op.scope.invocation.lifecycle, label);
+    let acting =
+        Acting::new(registration, op.scope.clone(), Some(body), future).announced(announced.info());
+    let guarded = AssertUnwindSafe(acting).catch_unwind();
+    let outcome = match timeout {
+        None => Ok(guarded.await),
+        Some(limit) => tokio::time::timeout(limit, guarded)
+            .await
+            .map_err(|_| Broken::Timeout(limit)),
+    };
+    outcome?.map_err(|panic| Broken::Panic(panic_message(panic.as_ref())))
+}
+
+/// Tells the plugins about an attempt: its start now, its end when told, or that it was given up.
+pub(crate) struct Announced {
+    invocation: Arc<Invocation>,
+    info: Option<Arc<AttemptInfo>>,
+}
+
+impl Announced {
+    pub(crate) fn start(op: &Op, attempt: u32, is_replaying_children: bool) -> Self {
+        let invocation = op.scope.invocation.clone();
+        if invocation.hooks.is_empty() {
+            return Self {
+                invocation,
+                info: None,
+            };
+        }
+        let record = op.record();
+        let operation = match &record {
+            Some(record) => OperationInfo::from_record(record, true),
+            None => op.info(),
+        };
+        let info = AttemptInfo {
+            operation,
+            attempt,
+            start_timestamp: op.now(),
+            is_replaying_children,
+        };
+        invocation
+            .hooks
+            .each("attempt_start", |plugin| plugin.attempt_start(&info));
+        Self {
+            invocation,
+            info: Some(Arc::new(info)),
+        }
+    }
+
+    /// What the body's polls are announced with.
+    pub(crate) fn info(&self) -> Option<Arc<AttemptInfo>> {
+        self.info.clone()
+    }
+
+    pub(crate) fn end(mut self, error: Option<&ErrorObject>) {
+        let status = if error.is_none() {
+            AttemptStatus::Succeeded
+        } else {
+            AttemptStatus::Failed
+        };
+        self.tell(status, error.cloned());
+    }
+
+    fn tell(&mut self, status: AttemptStatus, error: Option<ErrorObject>) {
+        if let Some(info) = self.info.take() {
+            let outcome = AttemptOutcome {
+                end_timestamp: self.invocation.config.clock.now(),
+                status,
+                error,
+            };
+            self.invocation
+                .hooks
+                .each("attempt_end", |plugin| plugin.attempt_end(&info, &outcome));
+        }
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        self.tell(AttemptStatus::Incomplete, None);
+    }
+}
+
+/// Runs the body of a context as an actor of its own.
+pub(crate) fn run_context<T>(
+    scope: &Arc<Scope>,
+    label: String,
+    announced: &Announced,
+    future: impl Future<Output = T> + Send,
+) -> impl Future<Output = T> + Send {
+    let registration = Registration::new(&scope.invocation.lifecycle, label);
+    Acting::new(registration, scope.clone(), None, future).announced(announced.info())
+}
