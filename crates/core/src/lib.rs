@@ -10,8 +10,37 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod arn;
+mod checkpoint;
+pub mod decide;
+pub mod delivery;
+pub mod describe;
+pub mod error;
+pub mod execution;
+pub mod history;
 pub mod id;
+pub mod intent;
+mod invariants;
+pub mod invocation;
 pub mod limits;
+pub mod operation;
+mod operations;
 pub mod random;
+pub mod record;
+pub mod start;
+pub mod state;
 pub mod time;
+pub mod token;
+pub mod transcript;
+mod validate;
+mod why;
 pub mod wire;
+
+pub use decide::{Decision, Env, Input, Reply, Target};
+pub use error::{Code, Corrupt, Rejection};
+pub use execution::Execution;
+pub use intent::Intent;
+pub use invocation::Outcome;
+pub use limits::Quotas;
+pub use record::Record;
+pub use start::Start;
