@@ -63,3 +63,98 @@ pub const INVOCATION_RETRY_MS_MAX: u64 = 60_000;
 pub const RETENTION_DAYS_DEFAULT: u32 = 14;
 /// Longest retention a function may ask for (service model).
 pub const RETENTION_DAYS_MAX: u32 = 90;
+
+/// Longest function name or ARN a chained invoke may give, in characters.
+pub const FUNCTION_REFERENCE_LENGTH_MAX: usize = 256;
+/// Longest execution ARN (service model).
+pub const ARN_LENGTH_MAX: usize = 1_024;
+/// Longest execution a caller may wait for on an open connection: 15 minutes (service model).
+pub const SYNCHRONOUS_TIMEOUT_SECONDS_MAX: u32 = 900;
+/// Largest input of an asynchronous start, in bytes (service model).
+pub const EVENT_INPUT_BYTES_MAX: usize = 1_048_576;
+/// Largest input of a synchronous start, in bytes (service model).
+pub const REQUEST_INPUT_BYTES_MAX: usize = 6_291_456;
+/// Failed invocations in a row, without any progress, before our own homes hold an execution. With
+/// delays of up to a minute this is more than an hour of an outage that heals by itself.
+pub const STALLED_INVOCATIONS_MAX: u32 = 100;
+/// Signals that may lie unconsumed in one execution.
+pub const SIGNALS_BUFFERED_MAX: usize = 10_000;
+/// Bytes of an operation's JSON on a page besides its payload: ids, timestamps, member names.
+pub const OPERATION_ENVELOPE_BYTES: usize = 320;
+/// Operations one AWS execution may create (published quota).
+pub const AWS_OPERATIONS_MAX: u64 = 3_000;
+/// Bytes one AWS execution may write (published quota: 100 MB).
+pub const AWS_DATA_BYTES_MAX: u64 = 100 * 1_048_576;
+
+/// The limits an operator may choose. Sizes of the service model are constants above.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quotas {
+    /// Operations an execution may create, each retry counting as one more.
+    pub operations_max: Option<u64>,
+    /// Bytes an execution may write in all.
+    pub data_bytes_max: Option<u64>,
+    /// Largest payload of one operation.
+    pub payload_bytes_max: usize,
+    /// Largest error object of one operation.
+    pub error_bytes_max: usize,
+    /// Most updates in one checkpoint request.
+    pub request_updates_max: usize,
+    /// Bytes on one page of state or history.
+    pub page_bytes_max: usize,
+    /// Whether a step may ask for its next attempt without delay.
+    pub zero_retry_delay: bool,
+    /// Failed invocations in a row after which the execution fails; unbounded when absent.
+    pub invocation_attempts_max: Option<u32>,
+    /// First delay before a failed invocation is repeated.
+    pub invocation_retry_ms_min: u64,
+    /// Longest delay before a failed invocation is repeated.
+    pub invocation_retry_ms_max: u64,
+    /// Failed invocations in a row without progress after which the execution is held.
+    pub stalled_invocations_max: Option<u32>,
+    /// Whether a replay mismatch holds the execution; otherwise it fails it.
+    pub hold_on_mismatch: bool,
+    /// Whether children of closed contexts are left out of the state given to handlers.
+    pub hide_closed_children: bool,
+    /// Signals that may lie unconsumed in one execution.
+    pub signals_buffered_max: usize,
+}
+
+impl Quotas {
+    /// What our own homes allow: no quota on operations or bytes, and a bad deploy is held.
+    pub const fn unlimited() -> Self {
+        Self {
+            operations_max: None,
+            data_bytes_max: None,
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            error_bytes_max: ERROR_BYTES_MAX,
+            request_updates_max: REQUEST_UPDATES_MAX,
+            page_bytes_max: PAGE_BYTES_MAX,
+            zero_retry_delay: true,
+            invocation_attempts_max: None,
+            invocation_retry_ms_min: INVOCATION_RETRY_MS_MIN,
+            invocation_retry_ms_max: INVOCATION_RETRY_MS_MAX,
+            stalled_invocations_max: Some(STALLED_INVOCATIONS_MAX),
+            hold_on_mismatch: true,
+            hide_closed_children: true,
+            signals_buffered_max: SIGNALS_BUFFERED_MAX,
+        }
+    }
+
+    /// What the AWS service allows, as far as it is published.
+    pub const fn aws() -> Self {
+        Self {
+            operations_max: Some(AWS_OPERATIONS_MAX),
+            data_bytes_max: Some(AWS_DATA_BYTES_MAX),
+            zero_retry_delay: false,
+            stalled_invocations_max: None,
+            hold_on_mismatch: false,
+            ..Self::unlimited()
+        }
+    }
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self::unlimited()
+    }
+}

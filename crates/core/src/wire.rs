@@ -78,6 +78,40 @@ impl OperationStatus {
     }
 }
 
+/// Where an execution is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ExecutionStatus {
+    /// Not yet closed.
+    Running,
+    /// Closed with a result.
+    Succeeded,
+    /// Closed with an error.
+    Failed,
+    /// Closed because its time ran out.
+    TimedOut,
+    /// Closed from outside.
+    Stopped,
+}
+
+impl ExecutionStatus {
+    /// Whether the execution can never change again.
+    pub const fn is_terminal(self) -> bool {
+        !matches!(self, Self::Running)
+    }
+
+    /// The status of the EXECUTION operation of such an execution.
+    pub const fn of_operation(self) -> OperationStatus {
+        match self {
+            Self::Running => OperationStatus::Started,
+            Self::Succeeded => OperationStatus::Succeeded,
+            Self::Failed => OperationStatus::Failed,
+            Self::TimedOut => OperationStatus::TimedOut,
+            Self::Stopped => OperationStatus::Stopped,
+        }
+    }
+}
+
 macro_rules! display_as_wire_text {
     ($type:ty { $($variant:ident => $text:literal),+ $(,)? }) => {
         impl $type {
@@ -104,6 +138,11 @@ display_as_wire_text!(OperationAction {
 display_as_wire_text!(OperationStatus {
     Started => "STARTED", Pending => "PENDING", Ready => "READY", Succeeded => "SUCCEEDED",
     Failed => "FAILED", Cancelled => "CANCELLED", TimedOut => "TIMED_OUT", Stopped => "STOPPED",
+});
+
+display_as_wire_text!(ExecutionStatus {
+    Running => "RUNNING", Succeeded => "SUCCEEDED", Failed => "FAILED", TimedOut => "TIMED_OUT",
+    Stopped => "STOPPED",
 });
 
 /// The labels SDKs put on operations. The service interprets none but [`sub_type::SIGNAL`].
@@ -623,6 +662,20 @@ pub enum InvocationStatus {
     Failed,
     /// Waiting; invoke again when something changes.
     Pending,
+}
+
+/// How a durable function's executions behave; copied onto each execution when it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DurableConfig {
+    /// Seconds an execution may take in all.
+    pub execution_timeout: u32,
+    /// Days a closed execution stays readable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_period_in_days: Option<u32>,
+    /// Key the account encrypts with; kept and echoed only.
+    #[serde(rename = "KMSKeyArn", default, skip_serializing_if = "Option::is_none")]
+    pub kms_key_arn: Option<String>,
 }
 
 /// Error types the service and this SDK write, which programs branch on.

@@ -1,0 +1,614 @@
+//! The history people and tests read: events, projected from records.
+//!
+//! An event is one record in the service's words. Names and labels come from the fold, so an event
+//! can be made from its own record alone; pages can be cut from any part of a journal.
+
+use crate::{
+    error::{Code, Rejection},
+    execution::Execution,
+    id::{OperationId, hex},
+    operation::Operation,
+    record::{Change, Load, OperationChange, Record, Starting, Subject},
+    state::page_items,
+    time::{Timestamp, epoch_seconds},
+    token::unhex,
+    wire::{ErrorObject, ExecutionStatus, OperationStatus, OperationType, Payload},
+};
+use alloc::{
+    string::{String, ToString as _},
+    sync::Arc,
+    vec::Vec,
+};
+use serde::{Deserialize, Serialize};
+
+/// One entry of the history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Event {
+    /// Its type.
+    pub event_type: EventType,
+    /// Its number, from 1, without gaps.
+    pub event_id: u64,
+    /// When it was committed.
+    #[serde(with = "epoch_seconds")]
+    pub event_timestamp: Timestamp,
+    /// The operation it is about; absent for the end of an invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<OperationId>,
+    /// The operation's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Arc<str>>,
+    /// The operation's label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_type: Option<Arc<str>>,
+    /// The operation's context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<OperationId>,
+    /// What is particular to its type.
+    #[serde(flatten)]
+    pub details: Details,
+}
+
+macro_rules! event_types {
+    ($($(#[$doc:meta])* $variant:ident $rename:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? })+) => {
+        /// The types of events.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum EventType { $($(#[$doc])* $variant),+ }
+
+        impl EventType {
+            /// The type as it stands on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($variant)),+ }
+            }
+        }
+
+        /// What is particular to each type of event.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all_fields = "PascalCase")]
+        pub enum Details {
+            $($(#[$doc])* #[serde(rename = $rename)] $variant { $($(#[$field_doc])* $field: $type),* }),+
+        }
+
+        impl Details {
+            /// The type of event these details belong to.
+            pub const fn event_type(&self) -> EventType {
+                match self { $(Self::$variant { .. } => EventType::$variant),+ }
+            }
+        }
+    };
+}
+
+event_types! {
+    /// The execution was created.
+    ExecutionStarted "ExecutionStartedDetails" {
+        /// Its input.
+        input: Wrapped<Payload>,
+        /// Seconds it may take.
+        execution_timeout: u32,
+    }
+    /// The execution ended with a result.
+    ExecutionSucceeded "ExecutionSucceededDetails" {
+        /// The result.
+        result: Wrapped<Payload>,
+    }
+    /// The execution ended with an error.
+    ExecutionFailed "ExecutionFailedDetails" {
+        /// The error.
+        error: Wrapped<ErrorObject>,
+    }
+    /// The execution's time ran out.
+    ExecutionTimedOut "ExecutionTimedOutDetails" {
+        /// What it says about that.
+        error: Wrapped<ErrorObject>,
+    }
+    /// Somebody stopped the execution.
+    ExecutionStopped "ExecutionStoppedDetails" {
+        /// What they said about it.
+        error: Wrapped<ErrorObject>,
+    }
+    /// A context began.
+    ContextStarted "ContextStartedDetails" {}
+    /// A context ended with a result.
+    ContextSucceeded "ContextSucceededDetails" {
+        /// The result.
+        result: Wrapped<Payload>,
+    }
+    /// A context ended with an error.
+    ContextFailed "ContextFailedDetails" {
+        /// The error.
+        error: Wrapped<ErrorObject>,
+    }
+    /// An attempt of a step began.
+    StepStarted "StepStartedDetails" {}
+    /// An attempt of a step ended with a result, or a polled condition is not met yet.
+    StepSucceeded "StepSucceededDetails" {
+        /// The result, or the state of the condition.
+        result: Wrapped<Payload>,
+        /// Which attempt, and when the next one follows.
+        retry_details: RetryDetails,
+    }
+    /// An attempt of a step ended with an error.
+    StepFailed "StepFailedDetails" {
+        /// The error.
+        error: Wrapped<ErrorObject>,
+        /// Which attempt, and when the next one follows.
+        retry_details: RetryDetails,
+    }
+    /// A timer began.
+    WaitStarted "WaitStartedDetails" {
+        /// Its duration in seconds.
+        duration: u32,
+        /// When it ends.
+        #[serde(with = "epoch_seconds")]
+        scheduled_end_timestamp: Timestamp,
+    }
+    /// A timer ended.
+    WaitSucceeded "WaitSucceededDetails" {
+        /// Its duration in seconds.
+        duration: u32,
+    }
+    /// A timer was cancelled by the handler.
+    WaitCancelled "WaitCancelledDetails" {
+        /// What the handler said about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Wrapped<ErrorObject>>,
+    }
+    /// A callback can be answered.
+    CallbackStarted "CallbackStartedDetails" {
+        /// The id that completes it.
+        callback_id: Arc<str>,
+        /// Seconds until it times out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<u32>,
+        /// Seconds between heartbeats.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        heartbeat_timeout: Option<u32>,
+    }
+    /// A callback was answered.
+    CallbackSucceeded "CallbackSucceededDetails" {
+        /// The answer.
+        result: Wrapped<Payload>,
+    }
+    /// A callback was answered with an error.
+    CallbackFailed "CallbackFailedDetails" {
+        /// The error.
+        error: Wrapped<ErrorObject>,
+    }
+    /// A callback was not answered in time.
+    CallbackTimedOut "CallbackTimedOutDetails" {
+        /// Which of its times ran out.
+        error: Wrapped<ErrorObject>,
+    }
+    /// Another function was invoked.
+    ChainedInvokeStarted "ChainedInvokeStartedDetails" {
+        /// The function as the handler wrote it.
+        function_name: Arc<str>,
+        /// Tenant it runs for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tenant_id: Option<String>,
+        /// Its input.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Wrapped<Payload>>,
+        /// The version the name stood for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        executed_version: Option<Arc<str>>,
+        /// The execution this started, for a durable function.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        durable_execution_arn: Option<String>,
+    }
+    /// The invoked function answered.
+    ChainedInvokeSucceeded "ChainedInvokeSucceededDetails" {
+        /// The answer.
+        result: Wrapped<Payload>,
+    }
+    /// The invoked function failed.
+    ChainedInvokeFailed "ChainedInvokeFailedDetails" {
+        /// The error.
+        error: Wrapped<ErrorObject>,
+    }
+    /// The invoked function did not answer in time.
+    ChainedInvokeTimedOut "ChainedInvokeTimedOutDetails" {
+        /// The error.
+        error: Wrapped<ErrorObject>,
+    }
+    /// The invoked execution was stopped.
+    ChainedInvokeStopped "ChainedInvokeStoppedDetails" {
+        /// The error given to the stop.
+        error: Wrapped<ErrorObject>,
+    }
+    /// A call of the handler ended.
+    InvocationCompleted "InvocationCompletedDetails" {
+        /// When it began.
+        #[serde(with = "epoch_seconds")]
+        start_timestamp: Timestamp,
+        /// When it ended.
+        #[serde(with = "epoch_seconds")]
+        end_timestamp: Timestamp,
+        /// The id the handler knew it by.
+        request_id: Arc<str>,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Wrapped<ErrorObject>>,
+    }
+}
+
+/// A payload or error in the history, which a page may leave out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Wrapped<T> {
+    /// The value.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<T>,
+    /// Whether the value was left out.
+    #[serde(default)]
+    pub truncated: bool,
+}
+
+fn none<T>() -> Option<T> {
+    None
+}
+
+/// Where a step stands after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RetryDetails {
+    /// The attempt that ended, from 1.
+    pub current_attempt: u32,
+    /// Delay before the next one; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_delay_seconds: Option<u32>,
+}
+
+/// Which part of the history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Query<'a> {
+    /// Where the page before ended.
+    pub marker: Option<&'a str>,
+    /// Most events on the page; 0 or absent for the default.
+    pub max_items: Option<u32>,
+    /// Newest first.
+    pub reverse_order: bool,
+    /// Leave payloads and errors out.
+    pub omit_data: bool,
+}
+
+/// A page of events.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Page {
+    /// The events.
+    pub events: Vec<Event>,
+    /// Where the next page begins; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_marker: Option<String>,
+}
+
+impl Execution {
+    /// A page of the history. `records` is the journal, or a gapless part of it that holds the page.
+    ///
+    /// # Errors
+    /// When the marker or the number of items is not acceptable, or a payload cannot be read.
+    pub fn history(
+        &self,
+        records: &[Record],
+        query: Query<'_>,
+        load: Load<'_>,
+    ) -> Result<Page, Rejection> {
+        let items = page_items(query.max_items)?;
+        let reverse = query.reverse_order;
+        let first = match query.marker {
+            None | Some("") if reverse => self.journal.events,
+            None | Some("") => 1,
+            Some(marker) => read_marker(marker, reverse)?,
+        };
+        let mut page = Page::default();
+        let mut bytes = 0usize;
+        let mut next = first;
+        while (1..=self.journal.events).contains(&next) {
+            let Some(record) = find(records, next) else {
+                break;
+            };
+            bytes = bytes.saturating_add(record_bytes(record));
+            let full = page.events.len() >= items || bytes > crate::limits::PAGE_BYTES_MAX;
+            if full && !page.events.is_empty() {
+                break;
+            }
+            page.events
+                .extend(self.event(record, query.omit_data, load)?);
+            next = if reverse { next - 1 } else { next + 1 };
+        }
+        if (1..=self.journal.events).contains(&next) {
+            page.next_marker = Some(marker(next, reverse));
+        }
+        Ok(page)
+    }
+
+    /// The event of one record, if it makes one.
+    ///
+    /// # Errors
+    /// When it shows the payload of another record, which is neither in memory nor found by `load`.
+    pub fn event(
+        &self,
+        record: &Record,
+        omit_data: bool,
+        load: Load<'_>,
+    ) -> Result<Option<Event>, Rejection> {
+        let wrap = Wrap { omit_data };
+        let Some((operation, details)) = self.project(record, wrap) else {
+            return Ok(None);
+        };
+        let details = match (&record.change, operation) {
+            // The payload lies in the record of the signal; the closed operation refers to it.
+            (
+                Change::Operation {
+                    change: OperationChange::SignalTaken,
+                    ..
+                },
+                Some(operation),
+            ) if !omit_data => {
+                let held = operation.result.as_ref();
+                let payload = held.map(|held| held.read(load)).transpose()?;
+                Details::CallbackSucceeded {
+                    result: wrap.payload(payload.as_ref()),
+                }
+            }
+            _ => details,
+        };
+        let identity = operation.map(|operation| &operation.identity);
+        Ok(Some(Event {
+            event_type: details.event_type(),
+            event_id: record.events,
+            event_timestamp: record.at,
+            id: identity.map(|identity| identity.id.clone()),
+            name: identity.and_then(|identity| identity.name.clone()),
+            sub_type: identity.and_then(|identity| identity.sub_type.clone()),
+            parent_id: identity.and_then(|identity| identity.parent.clone()),
+            details,
+        }))
+    }
+
+    fn project(&self, record: &Record, wrap: Wrap) -> Option<(Option<&Operation>, Details)> {
+        Some(match &record.change {
+            Change::ExecutionStarted { profile, input } => (
+                self.operations.get(0),
+                Details::ExecutionStarted {
+                    input: wrap.payload(Some(input)),
+                    execution_timeout: profile.config.execution_timeout,
+                },
+            ),
+            Change::ExecutionClosed {
+                status,
+                result,
+                error,
+            } => (
+                self.operations.get(0),
+                end_details(*status, result.as_ref(), error.as_deref(), wrap)?,
+            ),
+            Change::InvocationCompleted {
+                invocation,
+                started,
+                error,
+                ..
+            } => (
+                None,
+                Details::InvocationCompleted {
+                    start_timestamp: *started,
+                    end_timestamp: record.at,
+                    request_id: invocation.clone(),
+                    error: error.as_deref().map(|error| wrap.error(Some(error))),
+                },
+            ),
+            Change::Operation { subject, change } => {
+                let operation = match subject {
+                    Subject::Known(index) => self.operations.get(*index)?,
+                    Subject::New(identity) => self.operations.by_id(&identity.id)?,
+                };
+                let details = operation_details(operation, change, record.at, wrap)?;
+                (Some(operation), details)
+            }
+            Change::InvocationStarted { .. }
+            | Change::InvocationDropped { .. }
+            | Change::Checkpointed { .. }
+            | Change::SignalBuffered { .. }
+            | Change::Acknowledged { .. }
+            | Change::Held { .. }
+            | Change::Resumed => return None,
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Wrap {
+    omit_data: bool,
+}
+
+impl Wrap {
+    fn payload(self, value: Option<&Payload>) -> Wrapped<Payload> {
+        Wrapped {
+            payload: value.filter(|_| !self.omit_data).cloned(),
+            truncated: self.omit_data,
+        }
+    }
+
+    fn error(self, value: Option<&ErrorObject>) -> Wrapped<ErrorObject> {
+        Wrapped {
+            payload: value.filter(|_| !self.omit_data).cloned(),
+            truncated: self.omit_data,
+        }
+    }
+}
+
+fn end_details(
+    status: ExecutionStatus,
+    result: Option<&Payload>,
+    error: Option<&ErrorObject>,
+    wrap: Wrap,
+) -> Option<Details> {
+    let error = wrap.error(error);
+    Some(match status {
+        ExecutionStatus::Running => return None,
+        ExecutionStatus::Succeeded => Details::ExecutionSucceeded {
+            result: wrap.payload(result),
+        },
+        ExecutionStatus::Failed => Details::ExecutionFailed { error },
+        ExecutionStatus::TimedOut => Details::ExecutionTimedOut { error },
+        ExecutionStatus::Stopped => Details::ExecutionStopped { error },
+    })
+}
+
+fn operation_details(
+    operation: &Operation,
+    change: &OperationChange,
+    at: Timestamp,
+    wrap: Wrap,
+) -> Option<Details> {
+    match change {
+        OperationChange::Started(starting) => Some(started_details(starting, at, wrap)),
+        OperationChange::Retried {
+            result,
+            error,
+            attempt,
+            delay_seconds,
+        } => {
+            let retry_details = RetryDetails {
+                current_attempt: *attempt,
+                next_attempt_delay_seconds: Some(*delay_seconds),
+            };
+            Some(match error {
+                Some(error) => Details::StepFailed {
+                    error: wrap.error(Some(error)),
+                    retry_details,
+                },
+                None => Details::StepSucceeded {
+                    result: wrap.payload(result.as_ref()),
+                    retry_details,
+                },
+            })
+        }
+        OperationChange::Closed {
+            status,
+            result,
+            error,
+            attempt,
+            ..
+        } => {
+            let result = wrap.payload(result.as_ref());
+            let error = error.as_deref();
+            closed_details(operation, *status, *attempt, result, error, wrap)
+        }
+        OperationChange::SignalTaken => Some(Details::CallbackSucceeded {
+            result: wrap.payload(None),
+        }),
+        OperationChange::Ready | OperationChange::Heartbeat { .. } => None,
+    }
+}
+
+fn started_details(starting: &Starting, at: Timestamp, wrap: Wrap) -> Details {
+    let unless_zero = |seconds: u32| (seconds > 0).then_some(seconds);
+    match starting {
+        Starting::Context => Details::ContextStarted {},
+        Starting::Step => Details::StepStarted {},
+        Starting::Wait { seconds } => Details::WaitStarted {
+            duration: *seconds,
+            scheduled_end_timestamp: at.plus_seconds(*seconds),
+        },
+        Starting::Callback {
+            callback_id,
+            timeout_seconds,
+            heartbeat_seconds,
+        } => Details::CallbackStarted {
+            callback_id: callback_id.clone(),
+            timeout: unless_zero(*timeout_seconds),
+            heartbeat_timeout: unless_zero(*heartbeat_seconds),
+        },
+        Starting::Invoke(start) => {
+            let target = start.target.as_ref();
+            Details::ChainedInvokeStarted {
+                function_name: start.function_name.clone(),
+                tenant_id: start.tenant.clone(),
+                input: target.map(|_| wrap.payload(start.input.as_ref())),
+                executed_version: target.map(|target| target.version().clone()),
+                durable_execution_arn: target
+                    .and_then(|target| target.child())
+                    .map(|child| child.to_string()),
+            }
+        }
+    }
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the six parts of one recorded change, used once"
+)]
+fn closed_details(
+    operation: &Operation,
+    status: OperationStatus,
+    attempt: u32,
+    result: Wrapped<Payload>,
+    cause: Option<&ErrorObject>,
+    wrap: Wrap,
+) -> Option<Details> {
+    use OperationStatus as Status;
+    use OperationType as Type;
+    let error = wrap.error(cause);
+    let retry_details = RetryDetails {
+        current_attempt: attempt,
+        next_attempt_delay_seconds: None,
+    };
+    Some(match (operation.operation_type(), status) {
+        (Type::Context, Status::Succeeded) => Details::ContextSucceeded { result },
+        (Type::Context, Status::Failed) => Details::ContextFailed { error },
+        (Type::Step, Status::Succeeded) => Details::StepSucceeded {
+            result,
+            retry_details,
+        },
+        (Type::Step, Status::Failed) => Details::StepFailed {
+            error,
+            retry_details,
+        },
+        (Type::Wait, Status::Succeeded) => Details::WaitSucceeded {
+            duration: operation.wait_seconds(),
+        },
+        (Type::Wait, Status::Cancelled) => Details::WaitCancelled {
+            error: cause.map(|_| error),
+        },
+        (Type::Callback, Status::Succeeded) => Details::CallbackSucceeded { result },
+        (Type::Callback, Status::Failed) => Details::CallbackFailed { error },
+        (Type::Callback, Status::TimedOut) => Details::CallbackTimedOut { error },
+        (Type::ChainedInvoke, Status::Succeeded) => Details::ChainedInvokeSucceeded { result },
+        (Type::ChainedInvoke, Status::Failed) => Details::ChainedInvokeFailed { error },
+        (Type::ChainedInvoke, Status::TimedOut) => Details::ChainedInvokeTimedOut { error },
+        (Type::ChainedInvoke, Status::Stopped) => Details::ChainedInvokeStopped { error },
+        _ => return None,
+    })
+}
+
+/// The record that makes event number `event`.
+fn find(records: &[Record], event: u64) -> Option<&Record> {
+    let at = records.partition_point(|record| record.events < event);
+    records
+        .get(at)
+        .filter(|record| record.events == event && record.change.is_event())
+}
+
+fn record_bytes(record: &Record) -> usize {
+    usize::try_from(record.change.bytes())
+        .unwrap_or(usize::MAX)
+        .saturating_add(crate::limits::OPERATION_ENVELOPE_BYTES)
+}
+
+/// A marker names the next event and the direction, so it stays valid while events are appended.
+fn marker(next: u64, reverse: bool) -> String {
+    let mut bytes = alloc::vec![u8::from(reverse)];
+    bytes.extend(next.to_be_bytes());
+    hex(&bytes)
+}
+
+fn read_marker(marker: &str, reverse: bool) -> Result<u64, Rejection> {
+    let read = || {
+        let bytes = unhex(marker)?;
+        let (direction, next) = bytes.split_first()?;
+        (*direction == u8::from(reverse)).then_some(u64::from_be_bytes(next.try_into().ok()?))
+    };
+    read().ok_or_else(|| Rejection::new(Code::InvalidParameterValue, "invalid marker"))
+}
