@@ -226,7 +226,7 @@ where
     let record = (!flat).then(|| op.id().clone());
     let scope = op.scope.child(op.identity.position.clone(), record, mode);
     let _close = CloseOnDrop(scope.clone());
-    let announced = Announced::start(op, 1, mode != Mode::Execution);
+    let announced = Announced::context(op, mode != Mode::Execution);
     let label = format!("the body of {}", op.reference());
     let result =
         attempt::run_context(&scope, label, &announced, body(Context::new(scope.clone()))).await;

@@ -1,0 +1,3 @@
+//! The SDK, capability by capability, on the test kit.
+
+mod step;
