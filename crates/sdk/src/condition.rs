@@ -71,7 +71,7 @@ impl Context {
             initial,
             check: Box::new(move |state, step| {
                 let future = check(state, step);
-                Box::pin(async move { future.await.map_err(crate::child::own) })
+                Box::pin(async move { future.await.map_err(Error::other) })
             }),
             strategy,
             coding: Coding::default(),

@@ -283,7 +283,7 @@ async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
         .get(&arn)
         .is_some_and(|entry| entry.execution.wants_invocation(now))
     {
-        state.dispatcher.ready(&function, arn);
+        let _ = state.dispatcher.ready(&function, arn);
     }
 }
 

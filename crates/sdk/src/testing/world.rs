@@ -348,7 +348,7 @@ impl State {
         }
         if entry.execution.wants_invocation(now) {
             let function = entry.function.clone();
-            self.dispatcher.ready(&function, arn.clone());
+            let _ = self.dispatcher.ready(&function, arn.clone());
         }
     }
 
