@@ -10,8 +10,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod batch;
 pub mod arn;
+pub mod batch;
 mod checkpoint;
 pub mod decide;
 pub mod delivery;
@@ -27,10 +27,10 @@ pub mod limits;
 pub mod operation;
 mod operations;
 pub mod random;
+pub mod record;
 pub mod replay;
 pub mod retry;
 pub mod schedule;
-pub mod record;
 pub mod start;
 pub mod state;
 pub mod time;

@@ -23,6 +23,8 @@ use hashbrown::HashMap;
 pub struct Journal {
     operations: Vec<Arc<Operation>>,
     index: HashMap<OperationId, usize>,
+    /// Which operations the handler came to.
+    met: Vec<bool>,
     next: usize,
     pending: usize,
 }
@@ -46,12 +48,17 @@ impl Change {
 impl Journal {
     /// The operation recorded under `id`.
     pub fn get(&mut self, id: &OperationId) -> Option<&Arc<Operation>> {
-        let at = match self.operations.get(self.next) {
-            Some(operation) if operation.id == *id => self.next,
-            _ => *self.index.get(id)?,
-        };
+        let at = self.find(id)?;
         self.next = at + 1;
         self.operations.get(at)
+    }
+
+    /// Where an operation stands: usually right after the one asked for last.
+    fn find(&self, id: &OperationId) -> Option<usize> {
+        match self.operations.get(self.next) {
+            Some(operation) if operation.id == *id => Some(self.next),
+            _ => self.index.get(id).copied(),
+        }
     }
 
     /// Stores the newest state of an operation. A terminal operation never changes: a later report
@@ -63,6 +70,7 @@ impl Journal {
             self.index
                 .insert(operation.id.clone(), self.operations.len());
             self.operations.push(Arc::new(operation));
+            self.met.push(false);
             self.pending += now_pending;
             return Change {
                 before: None,
@@ -88,6 +96,16 @@ impl Journal {
             before: Some(before),
             after,
         }
+    }
+
+    /// Recorded operations that the handler has not come to.
+    pub fn unmet(&self) -> impl Iterator<Item = &Arc<Operation>> {
+        let unmet = self
+            .operations
+            .iter()
+            .zip(&self.met)
+            .filter(|(_, met)| !**met);
+        unmet.map(|(operation, _)| operation)
     }
 
     /// How many operations the backend will finish or wake by itself; with none, an invocation has
@@ -117,6 +135,9 @@ impl Journal {
     /// [`Mismatch`] when the record belongs to a different operation: the handler's code or its
     /// control flow changed since it was written.
     pub fn meet(&mut self, current: &Identity) -> Result<Option<Arc<Operation>>, Mismatch> {
+        if let Some(met) = self.find(&current.id).and_then(|at| self.met.get_mut(at)) {
+            *met = true;
+        }
         match self.get(&current.id) {
             None => Ok(None),
             Some(recorded) => current.compare(recorded).map(|()| Some(recorded.clone())),

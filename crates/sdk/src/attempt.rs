@@ -63,7 +63,17 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
-    pub(crate) fn start(op: &Op, attempt: u32, is_replaying_children: bool) -> Self {
+    /// The attempt of a step or a check.
+    pub(crate) fn step(op: &Op, body: &Body) -> Self {
+        Self::start(op, body.attempt, body.at_most_once, false)
+    }
+
+    /// The run of a context's body.
+    pub(crate) fn context(op: &Op, is_replaying_children: bool) -> Self {
+        Self::start(op, 1, false, is_replaying_children)
+    }
+
+    fn start(op: &Op, attempt: u32, at_most_once: bool, is_replaying_children: bool) -> Self {
         let invocation = op.scope.invocation.clone();
         if invocation.hooks.is_empty() {
             return Self {
@@ -80,6 +90,7 @@ impl Announced {
             operation,
             attempt,
             start_timestamp: op.now(),
+            at_most_once,
             is_replaying_children,
         };
         invocation

@@ -9,10 +9,10 @@ use crate::{
     backend::BoxFuture,
     builder::startable,
     checkpoint::Delivery,
-    child::{ContextBody, erase, own, run_context},
+    child::{ContextBody, run_context},
     codec::{Codec, Coding},
     context::{CloseOnDrop, Context, Mode, Scope},
-    error::{BoxError, Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result},
     future::Running,
     operation::{Claim, Op},
 };
@@ -48,24 +48,20 @@ impl Context {
     ///     .into_values()?;
     /// # Ok(()) }
     /// ```
-    pub fn map<'a, I, T, E, F, Fut>(&self, name: &str, items: I, body: F) -> Map<'a, I::Item, T>
+    pub fn map<'a, I, T, F, Fut>(&self, name: &str, items: I, body: F) -> Map<'a, I::Item, T>
     where
         I: IntoIterator,
         I::Item: Send + 'a,
         T: Serialize + DeserializeOwned + Send + 'static,
-        E: Into<BoxError> + Send + 'static,
         F: Fn(Context, I::Item) -> Fut + Send + Sync + 'a,
-        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        Fut: Future<Output = Result<T>> + Send + 'a,
     {
         Map {
             op: self
                 .claim(name)
                 .operation(OperationType::Context, sub_type::MAP),
             items: items.into_iter().collect(),
-            body: Arc::new(move |ctx, item| {
-                let future = body(ctx, item);
-                Box::pin(async move { future.await.map_err(own) })
-            }),
+            body: Arc::new(move |ctx, item| Box::pin(body(ctx, item))),
             namer: None,
             batch_size: 1,
             options: Options::default(),
@@ -300,11 +296,10 @@ impl<'a, T: Send + 'a> Parallel<'a, T> {
     batch_options!();
 
     /// Adds a branch.
-    pub fn branch<E, F, Fut>(mut self, name: &str, body: F) -> Self
+    pub fn branch<F, Fut>(mut self, name: &str, body: F) -> Self
     where
-        E: Into<BoxError> + Send + 'static,
         F: FnOnce(Context) -> Fut + Send + 'a,
-        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        Fut: Future<Output = Result<T>> + Send + 'a,
     {
         let index = self.branches.len();
         let name = if name.is_empty() {
@@ -314,7 +309,7 @@ impl<'a, T: Send + 'a> Parallel<'a, T> {
         };
         self.branches.push(Branch {
             name,
-            body: erase(body),
+            body: Box::new(move |ctx| Box::pin(body(ctx))),
         });
         self
     }

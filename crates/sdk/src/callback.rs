@@ -87,7 +87,7 @@ impl Context {
                 .operation(OperationType::Context, sub_type::WAIT_FOR_CALLBACK),
             submit: Box::new(move |id, step| {
                 let future = submit(id, step);
-                Box::pin(async move { future.await.map_err(crate::child::own) })
+                Box::pin(async move { future.await.map_err(Error::other) })
             }),
             options: CallbackOptions::default(),
             retry: Retry::default(),

@@ -133,6 +133,7 @@ impl Queue {
             if let Some((update, delivery)) = self.entries.pop_front() {
                 self.synchronous -= usize::from(delivery == Delivery::Synchronous);
                 batch.updates.push(update);
+                batch.deliveries.push(delivery);
             }
         }
         batch.last = self.last - self.entries.len() as u64;
@@ -201,6 +202,8 @@ impl Queue {
 pub(crate) struct Batch {
     /// The updates, in order; none for a pure refresh.
     pub(crate) updates: Vec<OperationUpdate>,
+    /// Whether each one's caller waits.
+    pub(crate) deliveries: Vec<Delivery>,
     /// The number of the last update in it, or of the last one written before.
     pub(crate) last: u64,
 }

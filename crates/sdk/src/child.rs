@@ -10,7 +10,7 @@ use crate::{
     checkpoint::Delivery,
     codec::{Codec, Coding},
     context::{CloseOnDrop, Context, Mode},
-    error::{BoxError, Error, ErrorKind, Result, describe},
+    error::{Error, ErrorKind, Result},
     future::Running,
     operation::Op,
     plugin::OperationInfo,
@@ -40,55 +40,31 @@ impl Context {
     ///     .run_in_child_context("totals", async |ctx| {
     ///         let net: u32 = ctx.step("net", async |_| Ok::<_, std::io::Error>(100)).await?;
     ///         let tax: u32 = ctx.step("tax", async |_| Ok::<_, std::io::Error>(19)).await?;
-    ///         outlast::Result::Ok(net + tax)
+    ///         Ok(net + tax)
     ///     })
     ///     .await?;
     /// # Ok(()) }
     /// ```
-    pub fn run_in_child_context<'a, T, E, F, Fut>(&self, name: &str, body: F) -> Child<'a, T>
+    pub fn run_in_child_context<'a, T, F, Fut>(&self, name: &str, body: F) -> Child<'a, T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
-        E: Into<BoxError> + Send + 'static,
         F: FnOnce(Context) -> Fut + Send + 'a,
-        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        Fut: Future<Output = Result<T>> + Send + 'a,
     {
         Child {
             op: self
                 .claim(name)
                 .operation(OperationType::Context, sub_type::RUN_IN_CHILD_CONTEXT),
-            body: erase(body),
+            body: Box::new(move |ctx| Box::pin(body(ctx))),
             coding: Coding::default(),
             flat: false,
         }
     }
 }
 
-/// The body of a context, with its error as a record.
+/// The body of a context.
 pub(crate) type ContextBody<'a, T> =
     Box<dyn FnOnce(Context) -> BoxFuture<'a, Result<T>> + Send + 'a>;
-
-/// Boxes a user's block and turns its error into ours.
-pub(crate) fn erase<'a, T, E, F, Fut>(body: F) -> ContextBody<'a, T>
-where
-    T: Send + 'a,
-    E: Into<BoxError> + Send + 'static,
-    F: FnOnce(Context) -> Fut + Send + 'a,
-    Fut: Future<Output = Result<T, E>> + Send + 'a,
-{
-    Box::new(move |ctx| {
-        let future = body(ctx);
-        Box::pin(async move { future.await.map_err(own) })
-    })
-}
-
-/// A user's error as ours; one of ours stays what it is.
-pub(crate) fn own<E: Into<BoxError> + 'static>(error: E) -> Error {
-    let (record, source) = describe(error);
-    source.downcast::<Error>().map_or_else(
-        |_| Error::from_record(ErrorKind::User, None, record),
-        |error| *error,
-    )
-}
 
 /// A child context that has not started; see [`Context::run_in_child_context`].
 #[must_use = "a child context does nothing unless it is awaited or spawned"]
@@ -226,7 +202,7 @@ where
     let record = (!flat).then(|| op.id().clone());
     let scope = op.scope.child(op.identity.position.clone(), record, mode);
     let _close = CloseOnDrop(scope.clone());
-    let announced = Announced::start(op, 1, mode != Mode::Execution);
+    let announced = Announced::context(op, mode != Mode::Execution);
     let label = format!("the body of {}", op.reference());
     let result =
         attempt::run_context(&scope, label, &announced, body(Context::new(scope.clone()))).await;

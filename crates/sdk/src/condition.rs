@@ -71,7 +71,7 @@ impl Context {
             initial,
             check: Box::new(move |state, step| {
                 let future = check(state, step);
-                Box::pin(async move { future.await.map_err(crate::child::own) })
+                Box::pin(async move { future.await.map_err(Error::other) })
             }),
             strategy,
             coding: Coding::default(),
@@ -379,7 +379,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> Poller<'_, S> {
             attempt,
             at_most_once: false,
         });
-        let announced = Announced::start(op, attempt, false);
+        let announced = Announced::step(op, &body);
         let (step, _cancel) = StepContext::new(op, body.clone());
         let result = match attempt::run(op, body, &announced, None, (self.check)(state, step)).await
         {

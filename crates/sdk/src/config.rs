@@ -1,11 +1,12 @@
 //! How a function is run: everything that is configurable about a handler.
 
 use crate::{
+    checkpoint::Delivery,
     clock::{Clock, SharedClock, SystemClock},
     codec::{Codec, Coding},
     plugin::{Plugin, Plugins},
 };
-use outlast_core::limits;
+use outlast_core::{limits, wire::OperationUpdate};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// Options of a function, with defaults for every one.
@@ -31,7 +32,11 @@ pub struct Config {
     pub(crate) payload_bytes_max: usize,
     pub(crate) plugins: Plugins,
     pub(crate) clock: SharedClock,
+    /// Sees every batch before it is sent; for the test kit.
+    pub(crate) trace: Option<Trace>,
 }
+
+pub(crate) type Trace = Arc<dyn Fn(&[OperationUpdate], &[Delivery]) + Send + Sync>;
 
 /// Where spawned operations run.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +67,7 @@ impl Default for Config {
             payload_bytes_max: limits::PAYLOAD_BYTES_MAX,
             plugins: Plugins::default(),
             clock: SharedClock(Arc::new(SystemClock)),
+            trace: None,
         }
     }
 }

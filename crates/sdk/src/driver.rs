@@ -281,6 +281,9 @@ impl<'a> Driver<'a> {
                     let (batch, token) =
                         self.with(|state| (state.queue.seal(), state.token.clone()));
                     self.requests += 1;
+                    if let Some(trace) = &self.invocation.config.trace {
+                        trace(&batch.updates, &batch.deliveries);
+                    }
                     self.writing =
                         Some(Box::pin(write(self.invocation, self.backend, batch, token)));
                 }

@@ -5,7 +5,7 @@ use crate::{
     codec::Place,
     config::Config,
     context::Context,
-    error::{BoxError, Error, ErrorKind, Result, describe},
+    error::{BoxError, Error, ErrorKind, Result},
     invocation::HandlerResult,
 };
 use outlast_core::wire::Payload;
@@ -72,13 +72,7 @@ impl Function {
                         );
                         Error::of_kind(ErrorKind::Codec, None, message)
                     })?;
-                    let output = handler(ctx, input).await.map_err(|error| {
-                        let (record, source) = describe(error);
-                        source.downcast::<Error>().map_or_else(
-                            |_| Error::from_record(ErrorKind::User, None, record),
-                            |error| *error,
-                        )
-                    })?;
+                    let output = handler(ctx, input).await.map_err(Error::other)?;
                     let text = coding.encode(&output, &place).map_err(|error| {
                         Error::of_kind(
                             ErrorKind::Codec,

@@ -89,6 +89,8 @@ pub struct Outcome {
     pub report: Report,
     /// How many checkpoint requests it made.
     pub requests: u64,
+    /// Recorded operations that the code did not come to; only known to the test kit.
+    pub unmet: Vec<Arc<Operation>>,
 }
 
 /// What all code of one invocation shares.
@@ -185,6 +187,7 @@ pub async fn invoke(
                 tree: String::new(),
             },
             requests: 0,
+            unmet: Vec::new(),
         },
     }
 }
@@ -302,7 +305,15 @@ async fn run(
     let (ending, requests) = Driver::new(&invocation, &scope, &backend, handler)
         .run()
         .await;
-    let report = invocation.lifecycle.with(|state| state.report());
+    let watched = invocation.config.trace.is_some();
+    let (report, unmet) = invocation.lifecycle.with(|state| {
+        let unmet = if watched {
+            state.journal.unmet().cloned().collect()
+        } else {
+            Vec::new()
+        };
+        (state.report(), unmet)
+    });
     let reason = match &ending {
         Ending::Suspended(reason) => Some(*reason),
         Ending::Returned(_) | Ending::Fault(_) => None,
@@ -315,6 +326,7 @@ async fn run(
         reason,
         report,
         requests,
+        unmet,
     }
 }
 

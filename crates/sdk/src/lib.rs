@@ -53,6 +53,8 @@ mod retry;
 mod saga;
 mod signal;
 mod step;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod wait;
 mod with_retry;
 

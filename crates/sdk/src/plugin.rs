@@ -206,6 +206,8 @@ pub struct AttemptInfo {
     pub attempt: u32,
     /// When the attempt started.
     pub start_timestamp: Timestamp,
+    /// For steps: whether a crash in the middle counts as a failed attempt.
+    pub at_most_once: bool,
     /// For contexts: whether the body runs again only so that its recorded children replay.
     pub is_replaying_children: bool,
 }

@@ -2,7 +2,6 @@
 
 use crate::{
     backend::BoxFuture,
-    child::own,
     context::Context,
     error::{BoxError, Error, Result},
     retry::Retry,
@@ -36,15 +35,14 @@ impl Context {
     ///
     /// # Errors
     /// The block's own error, after everything noted was undone.
-    pub async fn saga<'a, T, E, F>(&self, body: F) -> Result<T>
+    pub async fn saga<'a, T, F>(&self, body: F) -> Result<T>
     where
-        E: Into<BoxError> + Send + 'static,
-        F: AsyncFnOnce(&mut Saga<'a>) -> Result<T, E>,
+        F: AsyncFnOnce(&mut Saga<'a>) -> Result<T>,
     {
         let mut saga = Saga { undo: Vec::new() };
         match body(&mut saga).await {
             Ok(value) => Ok(value),
-            Err(error) => Err(saga.roll_back(self, own(error)).await),
+            Err(error) => Err(saga.roll_back(self, error).await),
         }
     }
 }
@@ -82,7 +80,7 @@ impl<'a> Saga<'a> {
     {
         let body: Undo<'a> = Box::new(move |step| {
             let future = body(step);
-            Box::pin(async move { future.await.map_err(own) })
+            Box::pin(async move { future.await.map_err(Error::other) })
         });
         self.undo.push(Compensation {
             name: name.to_owned(),

@@ -429,7 +429,7 @@ where
             attempt: attempts(record) + 1,
             at_most_once: self.semantics == Semantics::AtMostOncePerRetry,
         });
-        let announced = Announced::start(op, body.attempt, false);
+        let announced = Announced::step(op, &body);
         let (step, _cancel) = StepContext::new(op, body.clone());
         let result = attempt::run(op, body, &announced, self.timeout, (self.body)(step)).await;
         let failed = match result {

@@ -3,10 +3,10 @@
 use crate::{
     backend::BoxFuture,
     builder::startable,
-    child::{own, run_context},
+    child::run_context,
     codec::Coding,
     context::Context,
-    error::{BoxError, Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result},
     future::Running,
     operation::Op,
     retry::Retry,
@@ -32,7 +32,7 @@ impl Context {
     ///     .await?;
     /// # Ok(()) }
     /// ```
-    pub fn with_retry<'a, T, E, F, Fut>(
+    pub fn with_retry<'a, T, F, Fut>(
         &self,
         name: &str,
         retry: Retry,
@@ -40,9 +40,8 @@ impl Context {
     ) -> WithRetry<'a, T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
-        E: Into<BoxError> + Send + 'static,
         F: Fn(Context, u32) -> Fut + Send + Sync + 'a,
-        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        Fut: Future<Output = Result<T>> + Send + 'a,
     {
         let mut op = self
             .claim(name)
@@ -50,14 +49,10 @@ impl Context {
         if let Some(problem) = retry.problem() {
             op.reject(problem);
         }
-        let body = move |ctx, attempt| -> BoxFuture<'a, Result<T>> {
-            let future = body(ctx, attempt);
-            Box::pin(async move { future.await.map_err(own) })
-        };
         WithRetry {
             op,
             retry,
-            body: Box::new(body),
+            body: Box::new(move |ctx, attempt| Box::pin(body(ctx, attempt))),
         }
     }
 }

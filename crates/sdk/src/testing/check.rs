@@ -1,0 +1,554 @@
+//! Two proofs about a handler: that it survives a crash at every checkpoint, and that today's code
+//! still fits what an older build recorded.
+
+use super::{Fault, TestKit, TestRun};
+use crate::{
+    backend::{Backend, BackendError, BoxFuture},
+    config::Executor,
+    function::Function,
+    invocation::{Outcome, Request, invoke},
+};
+use outlast_core::{
+    history::{Details, Event},
+    id::OperationId,
+    time::Timestamp,
+    wire::{
+        CheckpointRequest, CheckpointResponse, ErrorObject, ExecutionDetails, ExecutionStatus,
+        InvocationInput, InvocationStatus, Operation, OperationStatus, OperationType, Payload,
+        StatePage,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::Notify;
+
+/// What [`TestKit::crash_everywhere`] found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CrashReport {
+    /// How the undisturbed run ended.
+    pub baseline: String,
+    /// How many crashes were tried.
+    pub crashes: u64,
+    /// Runs in which an at-most-once step was interrupted, so that another outcome is right.
+    pub interrupted: u64,
+    /// Crashes after which something was different.
+    pub divergences: Vec<Divergence>,
+}
+
+/// One crash after which something was different.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Divergence {
+    /// The crash.
+    pub fault: Fault,
+    /// What was different.
+    pub difference: String,
+}
+
+impl CrashReport {
+    /// Panics with everything that was different, if anything was.
+    ///
+    /// # Panics
+    /// When a crash changed the outcome.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "this is an assertion for tests")]
+    pub fn assert_same(&self) {
+        if self.divergences.is_empty() {
+            return;
+        }
+        let lines: Vec<String> = self
+            .divergences
+            .iter()
+            .map(|found| format!("{:?}: {}", found.fault, found.difference))
+            .collect();
+        panic!(
+            "{} of {} crashes changed the outcome, which is {} without one:\n{}",
+            self.divergences.len(),
+            self.crashes,
+            self.baseline,
+            lines.join("\n")
+        );
+    }
+}
+
+impl TestKit {
+    /// Runs the handler once undisturbed, then once per checkpoint boundary with a crash there, and
+    /// demands the same outcome every time, and that no at-most-once body ran twice in one attempt.
+    pub async fn crash_everywhere<I: Serialize + Clone>(&self, input: I) -> CrashReport {
+        let undisturbed = self.run(input.clone()).await;
+        let baseline = outcome(&undisturbed);
+        let mut report = CrashReport {
+            baseline: baseline.clone(),
+            crashes: 0,
+            interrupted: 0,
+            divergences: Vec::new(),
+        };
+        for number in 1..=undisturbed.requests() {
+            for fault in [Fault::CrashBefore(number), Fault::CrashAfter(number)] {
+                report.crashes += 1;
+                let run = self.clone().fault(fault.clone()).run(input.clone()).await;
+                if let Some(step) = run.repeated_body() {
+                    let difference = format!(
+                        "the body of the at-most-once step {step} ran twice in one attempt"
+                    );
+                    report.divergences.push(Divergence {
+                        fault: fault.clone(),
+                        difference,
+                    });
+                }
+                let found = outcome(&run);
+                if run.was_interrupted() {
+                    report.interrupted += 1;
+                } else if found != baseline {
+                    report.divergences.push(Divergence {
+                        fault,
+                        difference: format!("the outcome is {found}"),
+                    });
+                }
+            }
+        }
+        report
+    }
+
+    /// Replays a recording against today's code, without running anything that is not recorded.
+    pub async fn replay_check(&self, recording: &Recording) -> ReplayReport {
+        let Some(super::Registered::Durable(function)) = self.setup.functions.get(&self.function)
+        else {
+            return ReplayReport {
+                differences: vec!["the kit has no such function".to_owned()],
+            };
+        };
+        replay(function, recording).await
+    }
+}
+
+fn outcome(run: &TestRun) -> String {
+    let result = run
+        .raw_result()
+        .map(|result| format!(" with {result}"))
+        .unwrap_or_default();
+    let error = run
+        .error()
+        .map(|error| format!(" with {error}"))
+        .unwrap_or_default();
+    format!("{:?}{result}{error}", run.status())
+}
+
+/// What an execution recorded: everything that a replay needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Recording {
+    /// The execution.
+    pub execution_arn: Arc<str>,
+    /// Its operations, the execution itself first.
+    pub operations: Vec<Operation>,
+    /// How it ended, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Payload>,
+    /// Its error, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorObject>,
+    /// Whether it has ended.
+    #[serde(default)]
+    pub ended: bool,
+}
+
+impl Recording {
+    /// What a test run recorded.
+    pub fn of(run: &TestRun) -> Self {
+        Self {
+            execution_arn: run.arn().into(),
+            operations: run.operations().to_vec(),
+            result: run.raw_result().map(Into::into),
+            error: run.error().cloned(),
+            ended: run.status() != ExecutionStatus::Running,
+        }
+    }
+
+    /// What a history in the service's format tells. It lacks which contexts replay their children;
+    /// one that succeeded with an empty or summarised result and has children is taken for one.
+    pub fn from_history(execution_arn: &str, events: &[Event]) -> Self {
+        let mut recording = Self {
+            execution_arn: execution_arn.into(),
+            operations: Vec::new(),
+            result: None,
+            error: None,
+            ended: false,
+        };
+        for event in events {
+            recording.add(event);
+        }
+        let parents: BTreeSet<OperationId> = recording
+            .operations
+            .iter()
+            .filter_map(|operation| operation.parent_id.clone())
+            .collect();
+        for operation in &mut recording.operations {
+            let has_children = parents.contains(&operation.id);
+            if let Some(details) = operation.context_details.as_mut() {
+                let stripped = details
+                    .result
+                    .as_deref()
+                    .is_some_and(|text| text.is_empty() || text.contains("\"itemStatuses\""));
+                details.replay_children =
+                    operation.status == OperationStatus::Succeeded && has_children && stripped;
+            }
+        }
+        recording
+    }
+
+    fn add(&mut self, event: &Event) {
+        let at = event.event_timestamp;
+        let close =
+            |this: &mut Self, status, result: Option<Payload>, error: Option<ErrorObject>| {
+                this.change(event, |operation| {
+                    operation.status = status;
+                    operation.end_timestamp = Some(at);
+                    store(operation, result, error);
+                });
+            };
+        use OperationStatus as Status;
+        match &event.details {
+            Details::ExecutionStarted { input, .. } => {
+                let mut operation = self.open(event, OperationType::Execution);
+                operation.execution_details = Some(ExecutionDetails {
+                    input_payload: input.payload.clone(),
+                });
+                self.operations.push(operation);
+            }
+            Details::ExecutionSucceeded { result } => {
+                (self.ended, self.result) = (true, result.payload.clone());
+            }
+            Details::ExecutionFailed { error } | Details::ExecutionStopped { error } => {
+                (self.ended, self.error) = (true, error.payload.clone());
+            }
+            Details::ExecutionTimedOut { .. } => self.ended = true,
+            Details::ContextStarted {} => self.begin(event, OperationType::Context),
+            Details::StepStarted {} => self.begin(event, OperationType::Step),
+            Details::WaitStarted {
+                scheduled_end_timestamp,
+                ..
+            } => {
+                self.begin(event, OperationType::Wait);
+                let due = *scheduled_end_timestamp;
+                self.change(event, |operation| {
+                    operation
+                        .wait_details
+                        .get_or_insert_default()
+                        .scheduled_end_timestamp = Some(due)
+                });
+            }
+            Details::CallbackStarted { callback_id, .. } => {
+                self.begin(event, OperationType::Callback);
+                let id = callback_id.clone();
+                self.change(event, |operation| {
+                    operation
+                        .callback_details
+                        .get_or_insert_default()
+                        .callback_id = Some(id)
+                });
+            }
+            Details::ChainedInvokeStarted { .. } => self.begin(event, OperationType::ChainedInvoke),
+            Details::StepSucceeded {
+                result,
+                retry_details,
+            } => {
+                self.attempt(event, retry_details.current_attempt);
+                let status = if retry_details.next_attempt_delay_seconds.is_some() {
+                    Status::Ready
+                } else {
+                    Status::Succeeded
+                };
+                close(self, status, result.payload.clone(), None);
+            }
+            Details::StepFailed {
+                error,
+                retry_details,
+            } => {
+                self.attempt(event, retry_details.current_attempt);
+                let status = if retry_details.next_attempt_delay_seconds.is_some() {
+                    Status::Ready
+                } else {
+                    Status::Failed
+                };
+                close(self, status, None, error.payload.clone());
+            }
+            Details::ContextSucceeded { result }
+            | Details::CallbackSucceeded { result }
+            | Details::ChainedInvokeSucceeded { result } => {
+                close(self, Status::Succeeded, result.payload.clone(), None)
+            }
+            Details::ContextFailed { error }
+            | Details::CallbackFailed { error }
+            | Details::ChainedInvokeFailed { error } => {
+                close(self, Status::Failed, None, error.payload.clone());
+            }
+            Details::CallbackTimedOut { error } | Details::ChainedInvokeTimedOut { error } => {
+                close(self, Status::TimedOut, None, error.payload.clone());
+            }
+            Details::ChainedInvokeStopped { error } => {
+                close(self, Status::Stopped, None, error.payload.clone())
+            }
+            Details::WaitSucceeded { .. } => close(self, Status::Succeeded, None, None),
+            Details::WaitCancelled { .. } => close(self, Status::Cancelled, None, None),
+            Details::InvocationCompleted { .. } => {}
+        }
+    }
+
+    fn open(&self, event: &Event, operation_type: OperationType) -> Operation {
+        let id = event.id.clone().unwrap_or_else(|| "".into());
+        let mut operation = Operation::new(
+            id,
+            operation_type,
+            OperationStatus::Started,
+            event.event_timestamp,
+        );
+        operation.name.clone_from(&event.name);
+        operation.sub_type.clone_from(&event.sub_type);
+        operation.parent_id.clone_from(&event.parent_id);
+        operation
+    }
+
+    fn begin(&mut self, event: &Event, operation_type: OperationType) {
+        let known = self
+            .operations
+            .iter_mut()
+            .find(|operation| Some(&operation.id) == event.id.as_ref());
+        match known {
+            Some(operation) => operation.status = OperationStatus::Started,
+            None => self.operations.push(self.open(event, operation_type)),
+        }
+    }
+
+    fn attempt(&mut self, event: &Event, attempt: u32) {
+        if !self
+            .operations
+            .iter()
+            .any(|operation| Some(&operation.id) == event.id.as_ref())
+        {
+            self.begin(event, OperationType::Step);
+        }
+        self.change(event, |operation| {
+            operation.step_details.get_or_insert_default().attempt = attempt
+        });
+    }
+
+    fn change(&mut self, event: &Event, change: impl FnOnce(&mut Operation)) {
+        if let Some(operation) = self
+            .operations
+            .iter_mut()
+            .find(|operation| Some(&operation.id) == event.id.as_ref())
+        {
+            change(operation);
+        }
+    }
+}
+
+fn store(operation: &mut Operation, result: Option<Payload>, error: Option<ErrorObject>) {
+    match operation.operation_type {
+        OperationType::Step => {
+            let details = operation.step_details.get_or_insert_default();
+            (details.result, details.error) = (result, error);
+        }
+        OperationType::Context => {
+            let details = operation.context_details.get_or_insert_default();
+            (details.result, details.error) = (result, error);
+        }
+        OperationType::Callback => {
+            let details = operation.callback_details.get_or_insert_default();
+            (details.result, details.error) = (result, error);
+        }
+        OperationType::ChainedInvoke => {
+            let details = operation.chained_invoke_details.get_or_insert_default();
+            (details.result, details.error) = (result, error);
+        }
+        OperationType::Wait | OperationType::Execution => {}
+    }
+}
+
+/// What [`TestKit::replay_check`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReplayReport {
+    /// Each difference between the recording and today's code, readable as a diff.
+    pub differences: Vec<String>,
+}
+
+impl ReplayReport {
+    /// Whether today's code fits the recording.
+    pub fn is_compatible(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// Panics with the differences, if there are any.
+    ///
+    /// # Panics
+    /// When today's code does not fit the recording.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "this is an assertion for tests")]
+    pub fn assert_compatible(&self) {
+        if !self.is_compatible() {
+            panic!("today's code does not fit the recording:\n{self}");
+        }
+    }
+}
+
+impl fmt::Display for ReplayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for difference in &self.differences {
+            writeln!(f, "{difference}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A backend that knows a recording and takes nothing new.
+#[derive(Default)]
+struct ReadOnly {
+    attempted: Mutex<Vec<CheckpointRequest>>,
+    stop: Notify,
+}
+
+impl Backend for ReadOnly {
+    fn checkpoint<'a>(
+        &'a self,
+        _: &'a str,
+        request: CheckpointRequest,
+    ) -> BoxFuture<'a, Result<CheckpointResponse, BackendError>> {
+        self.attempted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(request);
+        self.stop.notify_one();
+        Box::pin(std::future::pending())
+    }
+
+    fn state<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<StatePage, BackendError>> {
+        Box::pin(async { Ok(StatePage::default()) })
+    }
+}
+
+async fn replay(function: &Function, recording: &Recording) -> ReplayReport {
+    let backend = Arc::new(ReadOnly::default());
+    let input = InvocationInput {
+        durable_execution_arn: recording.execution_arn.clone(),
+        checkpoint_token: "replay".to_owned(),
+        initial_execution_state: StatePage {
+            operations: recording.operations.clone(),
+            next_marker: None,
+        },
+        updated_operation_ids: Vec::new(),
+    };
+    let function = function.with_config(|mut config| {
+        config.executor = Executor::Inline;
+        config.trace = Some(Arc::new(|_, _| {}));
+        config
+    });
+    let running = invoke(
+        &function,
+        input,
+        backend.clone(),
+        Request {
+            request_id: "replay".into(),
+            ..Request::default()
+        },
+    );
+    let outcome = tokio::select! {
+        biased;
+        () = backend.stop.notified() => None,
+        outcome = running => Some(outcome),
+    };
+    let mut differences: Vec<String> = Vec::new();
+    for update in backend
+        .attempted
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .flat_map(|request| &request.updates)
+    {
+        // New work after the end of an unfinished recording is what going on looks like.
+        if recording.ended {
+            let name = update.name.as_deref().unwrap_or("(unnamed)");
+            differences.push(format!(
+                "+ current:  {} {name} {} is not recorded",
+                update.operation_type, update.action
+            ));
+        }
+    }
+    if let Some(outcome) = outcome {
+        differences.extend(compare(recording, &outcome));
+    }
+    ReplayReport { differences }
+}
+
+/// How a replay that ran to its end differs from the recording.
+fn compare(recording: &Recording, outcome: &Outcome) -> Vec<String> {
+    let output = match &outcome.answer {
+        Err(failed) => return vec![failed.record.error_message.clone().unwrap_or_default()],
+        Ok(output) => output,
+    };
+    let mut differences = Vec::new();
+    for operation in outcome
+        .unmet
+        .iter()
+        .filter(|operation| is_reachable(recording, operation))
+    {
+        let name = operation.name.as_deref().unwrap_or("(unnamed)");
+        differences.push(format!(
+            "- recorded: {} {name} is no longer performed",
+            operation.operation_type
+        ));
+    }
+    match (recording.ended, output.status) {
+        (true, InvocationStatus::Succeeded)
+            if output.result != recording.result && output.result.as_deref() != Some("") =>
+        {
+            let text =
+                |payload: &Option<Payload>| payload.as_deref().unwrap_or("nothing").to_owned();
+            differences.push(format!(
+                "- recorded: the result {}\n+ current:  the result {}",
+                text(&recording.result),
+                text(&output.result)
+            ));
+        }
+        (true, InvocationStatus::Failed) if recording.error.is_none() => {
+            let error = output.error.clone().unwrap_or_default();
+            differences.push(format!(
+                "- recorded: it succeeded\n+ current:  it fails with {error}"
+            ));
+        }
+        (true, InvocationStatus::Pending) => {
+            differences.push(format!(
+                "- recorded: it ended\n+ current:  it still waits ({})",
+                outcome.report.why
+            ));
+        }
+        _ => {}
+    }
+    differences
+}
+
+/// Operations inside a closed context are not visited again, unless its result is rebuilt.
+fn is_reachable(recording: &Recording, operation: &Operation) -> bool {
+    let mut parent = operation.parent_id.as_ref();
+    while let Some(context) =
+        parent.and_then(|id| recording.operations.iter().find(|known| known.id == *id))
+    {
+        if context.status.is_terminal() && !context.replays_children() {
+            return false;
+        }
+        parent = context.parent_id.as_ref();
+    }
+    // What had not finished when the execution ended may have lost a race.
+    operation.status.is_terminal() || operation.start_timestamp == Timestamp::default()
+}

@@ -1,0 +1,599 @@
+//! The stage of the test kit: one thread with a runtime of its own, on which time is virtual.
+//!
+//! Tokio's clock is paused there and jumps to the next timer whenever nothing else can run, so the
+//! SDK's timers, the kit's waits and `tokio::time` in user code share one timeline, and a wait of a
+//! year takes no time. On request the clock is real.
+
+use super::{
+    fault::{Fault, Plan, plan},
+    world::{Invocation, Registered, Setup, State, World, traced},
+};
+use crate::{
+    backend::{Backend, BackendError, BoxFuture},
+    clock::Clock,
+    config::Executor,
+    function::Function,
+    invocation::{Request, invoke},
+    plugin::{AttemptInfo, HookResult, Plugin},
+};
+use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
+use outlast_core::{
+    Input, Outcome, Rejection, Reply,
+    delivery::{Arrival, Delivery},
+    id::OperationId,
+    intent::InvokeOutcome,
+    time::Timestamp,
+    wire::{
+        CheckpointRequest, CheckpointResponse, ErrorObject, InvocationInput, OperationAction,
+        StatePage,
+    },
+};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::Instant,
+};
+
+/// The moment at which every test starts.
+const ORIGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+type Job = Box<dyn for<'a> FnOnce(&'a Arc<World>) -> LocalBoxFuture<'a, ()> + Send>;
+
+/// A world on a thread of its own.
+#[derive(Debug)]
+pub(super) struct Stage {
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+impl Stage {
+    pub(super) fn new(setup: Setup) -> Self {
+        let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
+        std::thread::spawn(move || {
+            run_on_runtime(setup, async move |world: Arc<World>| {
+                while let Some(job) = queue.recv().await {
+                    job(&world).await;
+                }
+            });
+        });
+        Self { jobs }
+    }
+
+    /// Runs `job` on the stage and waits for its result.
+    pub(super) async fn run<R: Send + 'static>(
+        &self,
+        job: impl for<'a> FnOnce(&'a Arc<World>) -> LocalBoxFuture<'a, R> + Send + 'static,
+    ) -> R {
+        let (done, result) = oneshot::channel();
+        let job: Job = Box::new(move |world| {
+            let running = job(world);
+            Box::pin(async move {
+                let _ = done.send(running.await);
+            })
+        });
+        // The stage only goes away with a panic of the kit itself, which its thread has reported.
+        let _ = self.jobs.send(job);
+        match result.await {
+            Ok(result) => result,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Runs `play` on a fresh runtime with a world whose clock starts at the origin.
+pub(super) fn run_on_runtime<R>(
+    setup: Setup,
+    play: impl AsyncFnOnce(Arc<World>) -> R,
+) -> Option<R> {
+    let real_time = setup.real_time;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(!real_time)
+        .build()
+        .ok()?;
+    Some(runtime.block_on(async move {
+        let clock = Arc::new(StageClock {
+            start: Instant::now(),
+        });
+        play(Arc::new(World::new(setup, clock))).await
+    }))
+}
+
+/// The stage's time: the origin, plus what tokio's clock says has passed.
+#[derive(Clone, Debug)]
+struct StageClock {
+    start: Instant,
+}
+
+impl Clock for StageClock {
+    fn now(&self) -> Timestamp {
+        ORIGIN.plus_millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl World {
+    async fn sleep_until(&self, at: Timestamp) {
+        let delay = at.millis_since(self.clock.now());
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+    }
+}
+
+/// How far to play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Everything that can happen without time passing between invocations.
+    Idle,
+    /// To this moment.
+    Moment(Timestamp),
+    /// Until nothing will ever happen again.
+    Rest,
+}
+
+/// Lets the world run.
+pub(super) async fn play(world: &Arc<World>, until: Until) {
+    let mut running: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
+    loop {
+        let now = world.clock.now();
+        let (claimed, errands, next) = {
+            let mut state = world.lock();
+            state.wake_due(now);
+            let claimed = state.dispatcher.claim(usize::MAX);
+            (
+                claimed,
+                std::mem::take(&mut state.errands),
+                state.next_moment(until),
+            )
+        };
+        if !claimed.is_empty() || !errands.is_empty() {
+            for (function, arn) in claimed {
+                running.push(Box::pin(run_invocation(world.clone(), function, arn)));
+            }
+            for (arn, errand) in errands {
+                running.push(Box::pin(run_errand(world.clone(), arn, errand)));
+            }
+            continue;
+        }
+        let next = match until {
+            Until::Idle if running.is_empty() => return,
+            Until::Moment(end) if running.is_empty() && now >= end => return,
+            Until::Moment(end) => Some(next.map_or(end, |at| at.min(end))).filter(|at| *at > now),
+            Until::Idle | Until::Rest => next,
+        };
+        if running.is_empty() && next.is_none() {
+            return;
+        }
+        let time = async {
+            match next {
+                Some(at) => world.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(()) = running.next() => {}
+            () = world.news.notified() => {}
+            () = time => {}
+        }
+    }
+}
+
+impl State {
+    /// Fires timers and delivers mail that are due.
+    fn wake_due(&mut self, now: Timestamp) {
+        while let Some(((at, order), (arn, arrival))) = self
+            .mail
+            .first_key_value()
+            .filter(|((at, _), _)| *at <= now)
+            .map(|(key, value)| (*key, value.clone()))
+        {
+            self.mail.remove(&(at, order));
+            // A reply that comes too late is refused; that is the sender's problem.
+            let _ = self.decide(now, &arn, Input::Deliver(vec![Delivery { at, arrival }]));
+        }
+        let due = self
+            .wakes
+            .due(now, usize::MAX)
+            .into_iter()
+            .chain(self.deadlines.due(now, usize::MAX));
+        for arn in due.collect::<Vec<_>>() {
+            let _ = self.decide(now, &arn, Input::Tick);
+        }
+    }
+
+    /// When something happens next. Executions that only wait for their own deadline do not count,
+    /// unless time passes on purpose: a test that lacks a reply should not jump a year ahead.
+    fn next_moment(&self, until: Until) -> Option<Timestamp> {
+        let mail = self.mail.first_key_value().map(|((at, _), _)| *at);
+        let deadline = self
+            .deadlines
+            .next()
+            .filter(|_| matches!(until, Until::Moment(_)));
+        self.wakes
+            .next()
+            .into_iter()
+            .chain(mail)
+            .chain(deadline)
+            .min()
+    }
+}
+
+/// Calls a handler once for an execution that wants it.
+async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
+    let begun = begin(&world, &function, &arn);
+    if let Some((handler, input, request_id)) = begun {
+        let is_main = world.lock().main.as_ref() == Some(&arn);
+        let link = Arc::new(Link {
+            world: world.clone(),
+            arn: arn.clone(),
+            is_main,
+            crash: Notify::new(),
+            condemned: Mutex::default(),
+            clock: world.clock.clone(),
+        });
+        let handler = equip(&handler, &link);
+        let timeout = world.lock().setup.function_timeout;
+        let deadline = timeout.map(|limit| {
+            world
+                .clock
+                .now()
+                .plus_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+        });
+        let tenant_id = world.lock().setup.tenant.as_deref().map(Into::into);
+        let request = Request {
+            request_id: request_id.clone(),
+            deadline,
+            tenant_id,
+            lambda: None,
+        };
+        let limit = async {
+            match timeout {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            () = link.crash.notified() => Outcome::exited("the test kit killed the process"),
+            outcome = invoke(&handler, input, link.clone(), request) => {
+                let answer = outcome.answer.clone();
+                record(&world, &arn, |invocation| invocation.outcome = Some(outcome));
+                match answer {
+                    Ok(output) => Outcome::Output(output),
+                    Err(failed) => Outcome::Failed(failed.record),
+                }
+            }
+            () = limit => Outcome::timed_out(u32::try_from(timeout.unwrap_or_default().as_secs()).unwrap_or(u32::MAX)),
+        };
+        let _ = world.decide(
+            &arn,
+            Input::Complete {
+                invocation_id: request_id,
+                outcome,
+            },
+        );
+    }
+    let now = world.clock.now();
+    let mut state = world.lock();
+    state.dispatcher.finished(&function);
+    state.answer_callbacks(now, &arn);
+    if state
+        .executions
+        .get(&arn)
+        .is_some_and(|entry| entry.execution.wants_invocation(now))
+    {
+        let _ = state.dispatcher.ready(&function, arn);
+    }
+}
+
+/// Begins an invocation, unless the execution no longer wants one or has had too many.
+fn begin(
+    world: &World,
+    function: &str,
+    arn: &Arc<str>,
+) -> Option<(Function, InvocationInput, Arc<str>)> {
+    let now = world.clock.now();
+    let mut state = world.lock();
+    let entry = state.executions.get_mut(arn)?;
+    if !entry.execution.wants_invocation(now) {
+        return None;
+    }
+    let number = entry.execution.invocations() + 1;
+    if number > u64::from(state.setup.invocation_limit) {
+        let message = format!("the test kit gave up after {} invocations", number - 1);
+        let _ = state.decide(
+            now,
+            arn,
+            Input::Stop {
+                error: Some(ErrorObject::new("InvocationLimit", message)),
+            },
+        );
+        return None;
+    }
+    let request_id: Arc<str> = format!("request-{number}").into();
+    let Ok(Reply::Invoke(input)) = state.decide(
+        now,
+        arn,
+        Input::Invoke {
+            invocation_id: request_id.clone(),
+        },
+    ) else {
+        return None;
+    };
+    let invocation = Invocation {
+        request_id: request_id.to_string(),
+        outcome: None,
+        requests: Vec::new(),
+    };
+    state.executions.get_mut(arn)?.invocations.push(invocation);
+    match state.setup.functions.get(function) {
+        Some(Registered::Durable(handler)) => Some((handler.clone(), *input, request_id)),
+        _ => {
+            let outcome = Outcome::function_missing(function);
+            let _ = state.decide(
+                now,
+                arn,
+                Input::Complete {
+                    invocation_id: request_id,
+                    outcome,
+                },
+            );
+            None
+        }
+    }
+}
+
+fn record(world: &World, arn: &Arc<str>, change: impl FnOnce(&mut Invocation)) {
+    if let Some(invocation) = world
+        .lock()
+        .executions
+        .get_mut(arn)
+        .and_then(|entry| entry.invocations.last_mut())
+    {
+        change(invocation);
+    }
+}
+
+/// The function with the stage's clock, an executor that can be repeated, and the kit's eyes.
+fn equip(function: &Function, link: &Arc<Link>) -> Function {
+    function.with_config(|mut config| {
+        config.clock = crate::clock::SharedClock(link.clock.clone());
+        if matches!(config.executor, Executor::Tasks) {
+            config.executor = Executor::Inline;
+        }
+        let watched = link.clone();
+        config.trace = Some(Arc::new(move |updates, sent| {
+            record(&watched.world, &watched.arn, |invocation| {
+                invocation.requests.push(traced(updates, sent))
+            });
+        }));
+        let watched = link.clone();
+        config.plugin(move || Executioner(watched.clone()))
+    })
+}
+
+/// Kills the process in the body of a step that a fault names.
+struct Executioner(Arc<Link>);
+
+impl Plugin for Executioner {
+    fn attempt_start(&self, info: &AttemptInfo) -> HookResult {
+        let Link {
+            world,
+            is_main,
+            condemned,
+            ..
+        } = &*self.0;
+        let operation = &info.operation;
+        let name = operation.name.as_deref().unwrap_or_default();
+        let doomed = Fault::CrashInBody {
+            step: name.to_owned(),
+            attempt: info.attempt,
+        };
+        let mut state = world.lock();
+        if info.at_most_once {
+            *state
+                .bodies
+                .entry((name.to_owned(), operation.id.clone(), info.attempt))
+                .or_default() += 1;
+        }
+        if let Some(at) = state
+            .setup
+            .faults
+            .iter()
+            .position(|fault| *fault == doomed)
+            .filter(|_| *is_main)
+        {
+            state.setup.faults.remove(at);
+            *condemned.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation.id.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The kit's backend for one invocation.
+struct Link {
+    world: Arc<World>,
+    arn: Arc<str>,
+    is_main: bool,
+    crash: Notify,
+    /// The step in whose body the process dies: its outcome is never written.
+    condemned: Mutex<Option<OperationId>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Backend for Link {
+    fn checkpoint<'a>(
+        &'a self,
+        arn: &'a str,
+        request: CheckpointRequest,
+    ) -> BoxFuture<'a, Result<CheckpointResponse, BackendError>> {
+        Box::pin(async move {
+            let Plan {
+                crash_before,
+                crash_after,
+                lose_response,
+                duplicate_request,
+                duplicate_response,
+                stale_token,
+                missing_token,
+                refuse,
+                slow,
+            } = self.next_plan();
+            if let Some(delay) = slow {
+                tokio::time::sleep(delay).await;
+            }
+            if crash_before {
+                return self.die().await;
+            }
+            if let Some(error) = refuse {
+                return Err(error);
+            }
+            let mut request = self.lose_starts(request);
+            let condemned = self
+                .condemned
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+            if let Some(id) = condemned {
+                request
+                    .updates
+                    .retain(|update| update.id != id || update.action == OperationAction::Start);
+                let _ = self.apply(arn, request);
+                return self.die().await;
+            }
+            if duplicate_request {
+                request.client_token = Some("repeated".to_owned());
+                let _ = self.apply(arn, request.clone());
+            }
+            if stale_token {
+                "AAAA".clone_into(&mut request.checkpoint_token);
+            }
+            let mut response = self.apply(arn, request)?;
+            if crash_after {
+                return self.die().await;
+            }
+            if lose_response {
+                return Err(BackendError::transport("the answer was lost"));
+            }
+            if duplicate_response {
+                let operations = response.new_execution_state.operations.clone();
+                response.new_execution_state.operations.extend(operations);
+            }
+            if missing_token {
+                response.checkpoint_token = None;
+            }
+            Ok(response)
+        })
+    }
+
+    fn state<'a>(
+        &'a self,
+        arn: &'a str,
+        token: &'a str,
+        marker: &'a str,
+    ) -> BoxFuture<'a, Result<StatePage, BackendError>> {
+        Box::pin(async move { self.world.state_page(arn, token, marker).map_err(refused) })
+    }
+}
+
+fn refused(rejection: Rejection) -> BackendError {
+    BackendError::service(
+        rejection.code.http_status(),
+        rejection.code.name(),
+        rejection.message,
+    )
+}
+
+impl Link {
+    fn next_plan(&self) -> Plan {
+        if !self.is_main {
+            return Plan::default();
+        }
+        let mut state = self.world.lock();
+        state.requests += 1;
+        plan(&state.setup.faults, state.requests)
+    }
+
+    fn apply(
+        &self,
+        arn: &str,
+        request: CheckpointRequest,
+    ) -> Result<CheckpointResponse, BackendError> {
+        let reply = self
+            .world
+            .decide(arn, Input::Checkpoint(request))
+            .map_err(refused)?;
+        let now = self.clock.now();
+        self.world.lock().answer_callbacks(now, &self.arn);
+        match reply {
+            Reply::Checkpoint(response) => Ok(response),
+            _ => Err(BackendError::transport("the core answered something else")),
+        }
+    }
+
+    /// The process is gone: this never returns.
+    async fn die<T>(&self) -> T {
+        self.crash.notify_one();
+        std::future::pending().await
+    }
+
+    fn lose_starts(&self, mut request: CheckpointRequest) -> CheckpointRequest {
+        let state = self.world.lock();
+        request.updates.retain(|update| {
+            let name = update.name.as_deref().unwrap_or_default();
+            let lost = self.is_main
+                && update.action == OperationAction::Start
+                && state
+                    .setup
+                    .faults
+                    .contains(&Fault::LoseStart(name.to_owned()));
+            !lost
+        });
+        request
+    }
+}
+
+/// Runs an ordinary function for a chained invoke and delivers its outcome.
+async fn run_errand(
+    world: Arc<World>,
+    arn: Arc<str>,
+    errand: Box<outlast_core::intent::PlainInvoke>,
+) {
+    let name = errand
+        .function_name
+        .parse::<outlast_core::arn::FunctionReference>()
+        .map(|reference| reference.name)
+        .unwrap_or_default();
+    let registered = world.lock().setup.functions.get(&name).cloned();
+    let outcome = match registered {
+        Some(Registered::Plain(handler)) => match handler(Some(errand.input)).await {
+            Ok(result) => Some(InvokeOutcome::Succeeded(result)),
+            Err(error) => Some(InvokeOutcome::Failed(error)),
+        },
+        Some(Registered::Scripted(answers)) => {
+            let answer = world.lock().scripted(&name, &answers);
+            match answer {
+                None => None,
+                Some((delay, outcome)) => {
+                    if !delay.is_zero() {
+                        tokio::time::sleep(delay).await;
+                    }
+                    Some(outcome)
+                }
+            }
+        }
+        Some(Registered::Durable(_)) | None => Some(InvokeOutcome::Failed(ErrorObject::new(
+            "ResourceNotFoundException",
+            format!("function not found: {name}"),
+        ))),
+    };
+    if let Some(outcome) = outcome {
+        let at = world.clock.now();
+        let arrival = Arrival::Invoked {
+            operation: errand.operation,
+            outcome,
+        };
+        let _ = world.decide(&arn, Input::Deliver(vec![Delivery { at, arrival }]));
+    }
+}

@@ -1,0 +1,4 @@
+//! The SDK, capability by capability, on the test kit.
+
+mod smoke;
+mod step;
