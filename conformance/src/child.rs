@@ -134,7 +134,7 @@ async fn step_and_wait(ctx: Context, input: String) -> Result<String> {
     ctx.run_in_child_context("step-and-wait", async |ctx| {
         let value = echo(&ctx, &input).await?;
         ctx.wait(seconds(1)).await?;
-        Ok::<_, Error>(value)
+        Ok(value)
     })
     .await
 }
@@ -146,7 +146,7 @@ async fn large_result(ctx: Context, input: String) -> Result<usize> {
             let small = ctx
                 .step("", async |_| Ok::<_, Error>("x".to_owned()))
                 .await?;
-            Ok::<_, Error>(small.repeat(300 * 1024))
+            Ok(small.repeat(300 * 1024))
         })
         .await?;
     ctx.wait(seconds(1)).await?;
@@ -186,7 +186,7 @@ async fn wait_inside(ctx: Context, input: String) -> Result<String> {
     let value = ctx
         .run_in_child_context("waiting", async |ctx| {
             ctx.wait(seconds(1)).await?;
-            Ok::<_, Error>(input)
+            Ok(input)
         })
         .await?;
     echo(&ctx, &value).await
@@ -203,20 +203,19 @@ async fn custom_codec(ctx: Context, input: String) -> Result<String> {
 }
 
 async fn fails_without_step(ctx: Context, (): ()) -> Result<()> {
-    ctx.run_in_child_context("failing", async |_| Err(Failed))
+    ctx.run_in_child_context("failing", async |_| Err(Error::other(Failed)))
         .await
 }
 
 async fn null_result(ctx: Context, (): ()) -> Result<()> {
-    ctx.run_in_child_context("nothing", async |_| Ok::<_, Error>(()))
-        .await
+    ctx.run_in_child_context("nothing", async |_| Ok(())).await
 }
 
 async fn only_logs(ctx: Context, input: String) -> Result<String> {
     let value = ctx
         .run_in_child_context("logging", async |_| {
             tracing::info!("{input}");
-            Ok::<_, Error>(input)
+            Ok(input)
         })
         .await?;
     ctx.wait(seconds(1)).await?;
@@ -228,7 +227,7 @@ async fn step_and_wait_inside_and_after(ctx: Context, input: String) -> Result<S
         .run_in_child_context("inside", async |ctx| {
             let value = echo(&ctx, &input).await?;
             ctx.wait(seconds(1)).await?;
-            Ok::<_, Error>(value)
+            Ok(value)
         })
         .await?;
     let outer = echo(&ctx, &inner).await?;

@@ -4,7 +4,7 @@
 //! answer comes, however fast the home is.
 
 use crate::{Failed, Requirement, requirement, seconds};
-use outlast::{BoxError, Context, Error, Function, Result, codec};
+use outlast::{Context, Error, Function, Result, codec};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ fn echo_function() -> Function {
 fn failing_function() -> Function {
     Function::new("conformance-failing", async |ctx: Context, _: Value| {
         ctx.wait(seconds(1)).await?;
-        Err::<(), BoxError>(Failed.into())
+        Err::<(), _>(Error::other(Failed))
     })
 }
 

@@ -39,7 +39,7 @@ fn outcomes<const N: usize>(
         if succeeds {
             Ok("ok".to_owned())
         } else {
-            Err(Failed)
+            Err(Error::other(Failed))
         }
     })
     .max_concurrency(1)
@@ -47,10 +47,8 @@ fn outcomes<const N: usize>(
 
 /// Every item in upper case, one at a time.
 fn shout<'a>(ctx: &Context, name: &str, items: [&'a str; 2]) -> Map<'a, &'a str, String> {
-    ctx.map(name, items, async |_, item: &str| {
-        Ok::<_, Error>(item.to_uppercase())
-    })
-    .max_concurrency(1)
+    ctx.map(name, items, async |_, item: &str| Ok(item.to_uppercase()))
+        .max_concurrency(1)
 }
 
 /// A step that gives back what it is given.
@@ -70,7 +68,7 @@ async fn basic(ctx: Context, names: Vec<String>) -> Result<Vec<String>> {
 }
 
 async fn unnamed(ctx: Context, numbers: Vec<u32>) -> Result<Vec<u32>> {
-    ctx.map("", numbers, async |_, number| Ok::<_, Error>(number * 2))
+    ctx.map("", numbers, async |_, number| Ok(number * 2))
         .max_concurrency(1)
         .await?
         .into_values()
@@ -80,7 +78,7 @@ async fn with_index(ctx: Context, numbers: Vec<usize>) -> Result<Vec<usize>> {
     ctx.map(
         "indexed",
         numbers.iter().enumerate(),
-        async |_, (index, number)| Ok::<_, Error>(number + index),
+        async |_, (index, number)| Ok(number + index),
     )
     .max_concurrency(1)
     .await?
@@ -88,7 +86,7 @@ async fn with_index(ctx: Context, numbers: Vec<usize>) -> Result<Vec<usize>> {
 }
 
 async fn empty(ctx: Context, items: Vec<String>) -> Result<Vec<String>> {
-    ctx.map("empty", items, async |_, item| Ok::<_, Error>(item))
+    ctx.map("empty", items, async |_, item| Ok(item))
         .await?
         .into_values()
 }
@@ -147,7 +145,7 @@ async fn too_high_a_percentage(ctx: Context, (): ()) -> Result<Value> {
 
 async fn concurrent(ctx: Context, (): ()) -> Result<Vec<String>> {
     ctx.map("concurrent", ["r0", "r1", "r2"], async |_, item: &str| {
-        Ok::<_, Error>(item.to_owned())
+        Ok(item.to_owned())
     })
     .max_concurrency(2)
     .await?
@@ -165,13 +163,11 @@ async fn flat(ctx: Context, (): ()) -> Result<Vec<String>> {
 }
 
 async fn named_items(ctx: Context, numbers: Vec<u32>) -> Result<Vec<u32>> {
-    ctx.map("named-items", numbers, async |_, number| {
-        Ok::<_, Error>(number * 10)
-    })
-    .item_namer(|number, _| format!("item-{number}"))
-    .max_concurrency(1)
-    .await?
-    .into_values()
+    ctx.map("named-items", numbers, async |_, number| Ok(number * 10))
+        .item_namer(|number, _| format!("item-{number}"))
+        .max_concurrency(1)
+        .await?
+        .into_values()
 }
 
 async fn item_codec(ctx: Context, (): ()) -> Result<Vec<String>> {
@@ -200,7 +196,7 @@ async fn suspends_inside(ctx: Context, (): ()) -> Result<Vec<String>> {
 async fn large_result(ctx: Context, (): ()) -> Result<Value> {
     let batch = ctx
         .map("large", ["a", "b", "c", "d"], async |_, letter: &str| {
-            Ok::<_, Error>(letter.repeat(70 * 1024))
+            Ok(letter.repeat(70 * 1024))
         })
         .max_concurrency(1)
         .await?;

@@ -41,7 +41,7 @@ fn branches(ctx: &Context, name: &str, outcomes: &[bool]) -> Parallel<'static, S
                 if succeeds {
                     Ok("ok".to_owned())
                 } else {
-                    Err(Failed)
+                    Err(Error::other(Failed))
                 }
             })
         },
@@ -65,8 +65,8 @@ async fn basic(ctx: Context, (): ()) -> Result<Vec<String>> {
 
 async fn unnamed(ctx: Context, (): ()) -> Result<Vec<String>> {
     ctx.parallel("")
-        .branch("", async |_| Ok::<_, Error>("alpha".to_owned()))
-        .branch("", async |_| Ok::<_, Error>("beta".to_owned()))
+        .branch("", async |_| Ok("alpha".to_owned()))
+        .branch("", async |_| Ok("beta".to_owned()))
         .max_concurrency(1)
         .await?
         .into_values()
@@ -74,8 +74,8 @@ async fn unnamed(ctx: Context, (): ()) -> Result<Vec<String>> {
 
 async fn named_branches(ctx: Context, (): ()) -> Result<Vec<String>> {
     ctx.parallel("named")
-        .branch("first", async |_| Ok::<_, Error>("one".to_owned()))
-        .branch("second", async |_| Ok::<_, Error>("two".to_owned()))
+        .branch("first", async |_| Ok("one".to_owned()))
+        .branch("second", async |_| Ok("two".to_owned()))
         .max_concurrency(1)
         .await?
         .into_values()
@@ -83,9 +83,9 @@ async fn named_branches(ctx: Context, (): ()) -> Result<Vec<String>> {
 
 async fn different_types(ctx: Context, (): ()) -> Result<Vec<Value>> {
     ctx.parallel("hetero")
-        .branch("", async |_| Ok::<_, Error>(json!("hello")))
-        .branch("", async |_| Ok::<_, Error>(json!(42)))
-        .branch("", async |_| Ok::<_, Error>(json!({ "k": "v" })))
+        .branch("", async |_| Ok(json!("hello")))
+        .branch("", async |_| Ok(json!(42)))
+        .branch("", async |_| Ok(json!({ "k": "v" })))
         .max_concurrency(1)
         .await?
         .into_values()
@@ -138,9 +138,9 @@ async fn too_many_failures(ctx: Context, (): ()) -> Result<Value> {
 
 async fn concurrent(ctx: Context, (): ()) -> Result<Vec<String>> {
     ctx.parallel("concurrent")
-        .branch("", async |_| Ok::<_, Error>("r0".to_owned()))
-        .branch("", async |_| Ok::<_, Error>("r1".to_owned()))
-        .branch("", async |_| Ok::<_, Error>("r2".to_owned()))
+        .branch("", async |_| Ok("r0".to_owned()))
+        .branch("", async |_| Ok("r1".to_owned()))
+        .branch("", async |_| Ok("r2".to_owned()))
         .max_concurrency(2)
         .await?
         .into_values()
@@ -174,7 +174,7 @@ async fn replay_skips_branches(ctx: Context, (): ()) -> Result<Vec<String>> {
         .branch("", async |ctx| echo(&ctx, "b0").await)
         .branch("", async |ctx| {
             ctx.wait(seconds(2)).await?;
-            Ok::<_, Error>("b1".to_owned())
+            Ok("b1".to_owned())
         })
         .max_concurrency(1)
         .await?
@@ -187,8 +187,8 @@ async fn item_codec(ctx: Context, (): ()) -> Result<Vec<String>> {
         |text| Ok(serde_json::from_str::<Value>(text)?["wrapped"].take()),
     );
     ctx.parallel("serde")
-        .branch("", async |_| Ok::<_, Error>("x".to_owned()))
-        .branch("", async |_| Ok::<_, Error>("y".to_owned()))
+        .branch("", async |_| Ok("x".to_owned()))
+        .branch("", async |_| Ok("y".to_owned()))
         .max_concurrency(1)
         .item_codec(wrapping)
         .await?
