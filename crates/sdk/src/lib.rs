@@ -47,6 +47,8 @@ mod future;
 mod invocation;
 mod invoke;
 mod lifecycle;
+#[cfg(feature = "log")]
+pub mod log;
 mod operation;
 pub mod plugin;
 mod retry;

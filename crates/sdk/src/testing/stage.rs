@@ -14,6 +14,7 @@ use crate::{
     config::Executor,
     function::Function,
     invocation::{Request, invoke},
+    log::{Line, ReplayFilter},
     plugin::{AttemptInfo, HookResult, Plugin},
 };
 use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
@@ -35,6 +36,12 @@ use std::{
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::Instant,
+};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer,
+    layer::{Context as LayerContext, SubscriberExt as _},
 };
 
 /// The moment at which every test starts.
@@ -97,8 +104,24 @@ pub(super) fn run_on_runtime<R>(
         let clock = Arc::new(StageClock {
             start: Instant::now(),
         });
-        play(Arc::new(World::new(setup, clock))).await
+        let world = Arc::new(World::new(setup, clock));
+        let lines = Capture(world.clone())
+            .with_filter(ReplayFilter)
+            .with_filter(LevelFilter::INFO);
+        let _subscriber =
+            tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+        play(world).await
     }))
+}
+
+/// Keeps the log lines of everything that runs on the stage.
+struct Capture(Arc<World>);
+
+impl<S: tracing::Subscriber> Layer<S> for Capture {
+    fn on_event(&self, event: &tracing::Event<'_>, _: LayerContext<'_, S>) {
+        let line = Line::of(event);
+        self.0.lock().logs.push(line);
+    }
 }
 
 /// The stage's time: the origin, plus what tokio's clock says has passed.

@@ -5,7 +5,7 @@
 use super::{Answer, fault::Fault};
 use crate::{
     backend::BoxFuture, checkpoint::Delivery as Sent, clock::Clock, function::Function,
-    invocation::Outcome as Ran,
+    invocation::Outcome as Ran, log::Line,
 };
 use outlast_core::{
     Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start, Target,
@@ -136,6 +136,7 @@ pub(super) struct State {
     pub(super) dispatcher: Dispatcher<String, Arc<str>>,
     /// Deliveries on their way, by time and order.
     pub(super) mail: BTreeMap<(Timestamp, u64), (Arc<str>, Arrival)>,
+    pub(super) logs: Vec<Line>,
     pub(super) errands: Vec<(Arc<str>, Box<PlainInvoke>)>,
     pub(super) requests: u64,
     pub(super) main: Option<Arc<str>>,
@@ -159,6 +160,7 @@ impl World {
             dispatcher: Dispatcher::new(SLOTS, QUEUE_MAX),
             mail: BTreeMap::new(),
             errands: Vec::new(),
+            logs: Vec::new(),
             requests: 0,
             main: None,
             bodies: BTreeMap::new(),
