@@ -109,6 +109,7 @@ impl<'a> Driver<'a> {
     /// Runs to the end; also tells how many requests were made.
     pub(crate) async fn run(mut self) -> (Ending, u64) {
         let ending = poll_fn(|poller| self.poll(poller)).await;
+        self.with(State::begin_end);
         (ending, self.requests)
     }
 

@@ -47,6 +47,9 @@ use tracing_subscriber::{
 /// The moment at which every test starts.
 const ORIGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
+/// Answers without news after which the kit stops waiting for an invocation.
+const REFRESHES_MAX: u32 = 10_000;
+
 type Job = Box<dyn for<'a> FnOnce(&'a Arc<World>) -> LocalBoxFuture<'a, ()> + Send>;
 
 /// A world on a thread of its own.
@@ -543,6 +546,7 @@ impl Link {
         arn: &str,
         request: CheckpointRequest,
     ) -> Result<CheckpointResponse, BackendError> {
+        let refresh = request.updates.is_empty();
         let reply = self
             .world
             .decide(arn, Input::Checkpoint(request))
@@ -550,8 +554,28 @@ impl Link {
         let now = self.clock.now();
         self.world.lock().answer_callbacks(now, &self.arn);
         match reply {
-            Reply::Checkpoint(response) => Ok(response),
+            Reply::Checkpoint(response) => {
+                let news = !refresh || !response.new_execution_state.operations.is_empty();
+                self.give_up_on_a_held_invocation(now, news);
+                Ok(response)
+            }
             _ => Err(BackendError::transport("the core answered something else")),
+        }
+    }
+
+    /// An invocation that asks for news again and again is held by something that never ends; a
+    /// test must not hang on it.
+    fn give_up_on_a_held_invocation(&self, now: Timestamp, news: bool) {
+        let mut state = self.world.lock();
+        state.refreshes = if news { 0 } else { state.refreshes + 1 };
+        if state.refreshes == REFRESHES_MAX {
+            let message = format!(
+                "the invocation asked {REFRESHES_MAX} times for news and there was none: some code keeps it from \
+                 suspending (Context::lifecycle names it)"
+            );
+            let error = Some(ErrorObject::new("HeldInvocation", message));
+            let _ = state.decide(now, &self.arn, Input::Stop { error });
+            self.crash.notify_one();
         }
     }
 

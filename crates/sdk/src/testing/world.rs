@@ -139,6 +139,8 @@ pub(super) struct State {
     pub(super) logs: Vec<Line>,
     pub(super) errands: Vec<(Arc<str>, Box<PlainInvoke>)>,
     pub(super) requests: u64,
+    /// Refreshes in a row that brought no news.
+    pub(super) refreshes: u32,
     pub(super) main: Option<Arc<str>>,
     /// How often the body of an at-most-once step ran, by name, id and attempt.
     pub(super) bodies: BTreeMap<(String, OperationId, u32), u32>,
@@ -162,6 +164,7 @@ impl World {
             errands: Vec::new(),
             logs: Vec::new(),
             requests: 0,
+            refreshes: 0,
             main: None,
             bodies: BTreeMap::new(),
             posted: 0,
