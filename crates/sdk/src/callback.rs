@@ -354,18 +354,13 @@ async fn exchange(
     options: CallbackOptions,
     retry: Retry,
 ) -> Result<Option<Payload>> {
-    let callback = ctx
-        .claim(&inner_name(name.as_deref(), "callback"))
-        .operation(OperationType::Callback, sub_type::CALLBACK);
-    let record = open(&callback, options).await;
-    let id = record
-        .callback_details
-        .as_ref()
-        .and_then(|details| details.callback_id.as_deref())
-        .unwrap_or_default();
+    let mut callback =
+        ctx.create_callback::<Option<String>>(&inner_name(name.as_deref(), "callback"));
+    callback.options = options;
+    let callback = callback.await?;
     let submitted = ctx
         .step(&inner_name(name.as_deref(), "submitter"), |_| {
-            submit(id.to_owned())
+            submit(callback.id().to_owned())
         })
         .retry(retry)
         .await;
@@ -382,11 +377,7 @@ async fn exchange(
             record,
         ));
     }
-    let record = closed(&callback).await;
-    match failure(&callback, &record) {
-        Some(error) => Err(error),
-        None => Ok(record.result().cloned()),
-    }
+    Ok(callback.result().await?.map(Payload::from))
 }
 
 /// The name of an inner operation, kept within the service's limit.

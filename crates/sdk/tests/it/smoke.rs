@@ -45,6 +45,7 @@ async fn callbacks_and_children() {
     .await;
     println!("{}\n{}", run.history_text(), run.requests_text());
     assert_eq!(run.result::<String>().unwrap(), "yesx");
+    assert_eq!(run.invocations().len(), 3);
 }
 
 #[tokio::test]
