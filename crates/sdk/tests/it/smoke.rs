@@ -26,7 +26,7 @@ async fn waits() {
 async fn callbacks_and_children() {
     let run = TestKit::new("f", async |ctx: Context, (): ()| -> Result<String> {
         let a: String = ctx
-            .wait_for_callback("approve", async |_id, _| Ok::<_, std::io::Error>(()))
+            .wait_for_callback("approve", async |_id| Ok::<_, std::io::Error>(()))
             .timeout(secs(100))
             .await?;
         let b: String = ctx
@@ -45,6 +45,7 @@ async fn callbacks_and_children() {
     .await;
     println!("{}\n{}", run.history_text(), run.requests_text());
     assert_eq!(run.result::<String>().unwrap(), "yesx");
+    assert_eq!(run.invocations().len(), 3);
 }
 
 #[tokio::test]
