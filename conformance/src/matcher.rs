@@ -172,28 +172,18 @@ impl Matcher {
 
     /// Judges one value.
     pub fn value(&mut self, expected: &Value, actual: &Value, path: &str) {
-        match expected {
-            Value::String(text) => self.text(text, actual, path),
-            Value::Object(members) if members.is_empty() => {}
-            Value::Object(members) => match actual {
-                Value::Object(found) => self.members(members, found, path),
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::String(_)
-                | Value::Array(_) => {
-                    self.equal(expected, actual, path);
-                }
-            },
-            Value::Array(items) => match actual {
-                Value::Array(found) if found.len() == items.len() => {
-                    for (index, (item, found)) in items.iter().zip(found).enumerate() {
-                        self.value(item, found, &format!("{path}[{index}]"));
-                    }
-                }
-                _ => self.equal(expected, actual, path),
-            },
-            Value::Null | Value::Bool(_) | Value::Number(_) => self.equal(expected, actual, path),
+        if let (Value::Object(members), Value::Object(found)) = (expected, actual) {
+            self.members(members, found, path);
+        } else if let (Value::Array(items), Value::Array(found)) = (expected, actual)
+            && items.len() == found.len()
+        {
+            for (index, (item, found)) in items.iter().zip(found).enumerate() {
+                self.value(item, found, &format!("{path}[{index}]"));
+            }
+        } else if let Value::String(text) = expected {
+            self.text(text, actual, path);
+        } else if !is_empty_mapping(expected) {
+            self.equal(expected, actual, path);
         }
     }
 
@@ -294,6 +284,10 @@ impl Matcher {
             position = found.last().map_or(position, |last| last + 1);
         }
     }
+}
+
+fn is_empty_mapping(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
 }
 
 fn number(event: &Value) -> Option<u64> {

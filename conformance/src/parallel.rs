@@ -2,6 +2,7 @@
 
 use crate::{Failed, Requirement, projection, requirement, seconds};
 use outlast::{Completion, Context, Error, Nesting, Parallel, Result, codec};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub(crate) fn requirements() -> Vec<Requirement> {
@@ -181,10 +182,16 @@ async fn replay_skips_branches(ctx: Context, (): ()) -> Result<Vec<String>> {
         .into_values()
 }
 
+/// A value in an envelope.
+#[derive(Serialize, Deserialize)]
+struct Wrapped {
+    wrapped: Value,
+}
+
 async fn item_codec(ctx: Context, (): ()) -> Result<Vec<String>> {
     let wrapping = codec::from_fns(
-        |value| Ok(json!({ "wrapped": value }).to_string()),
-        |text| Ok(serde_json::from_str::<Value>(text)?["wrapped"].take()),
+        |wrapped| Ok(serde_json::to_string(&Wrapped { wrapped })?),
+        |text| Ok(serde_json::from_str::<Wrapped>(text)?.wrapped),
     );
     ctx.parallel("serde")
         .branch("", async |_| Ok("x".to_owned()))

@@ -1,7 +1,7 @@
 //! Suite 7: callbacks with a submitter.
 
 use crate::{Failed, Requirement, requirement, seconds};
-use outlast::{BoxError, Context, Error, Result, Retry, StepContext};
+use outlast::{BoxError, Context, Error, Result, Retry};
 use serde::Deserialize;
 
 pub(crate) fn requirements() -> Vec<Requirement> {
@@ -25,7 +25,7 @@ pub(crate) fn requirements() -> Vec<Requirement> {
 }
 
 /// A submitter; the one who replies finds the id in the history.
-async fn submit(_id: String, _: StepContext) -> Result<(), BoxError> {
+async fn submit(_id: String) -> Result<(), BoxError> {
     Ok(())
 }
 
@@ -53,7 +53,7 @@ async fn failure_handled(ctx: Context, name: String) -> Result<String> {
 }
 
 async fn submitter_fails(ctx: Context, name: String) -> Result<String> {
-    ctx.wait_for_callback(&name, async |_, _| Err(Failed))
+    ctx.wait_for_callback(&name, async |_| Err(Failed))
         .retry(Retry::fixed(seconds(1)).max_attempts(2))
         .await
 }

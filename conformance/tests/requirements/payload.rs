@@ -1,17 +1,16 @@
 //! Callback payloads as the official runner writes them: JSON with a space after every comma and
 //! colon, which the expected histories quote.
 
+use outlast::BoxError;
 use serde::Serialize as _;
 use serde_json::{Serializer, Value, ser::Formatter};
 use std::io;
 
 /// The value as that text.
-pub(crate) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> Result<String, BoxError> {
     let mut bytes = Vec::new();
-    value
-        .serialize(&mut Serializer::with_formatter(&mut bytes, Spaced))
-        .unwrap();
-    String::from_utf8(bytes).unwrap()
+    value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced))?;
+    Ok(String::from_utf8(bytes)?)
 }
 
 struct Spaced;
@@ -49,5 +48,5 @@ impl Formatter for Spaced {
 #[test]
 fn there_is_a_space_after_every_comma_and_colon() {
     let value = serde_json::json!({ "a": [1, "x, y"], "b": {} });
-    assert_eq!(text(&value), r#"{"a": [1, "x, y"], "b": {}}"#);
+    assert_eq!(text(&value).unwrap(), r#"{"a": [1, "x, y"], "b": {}}"#);
 }

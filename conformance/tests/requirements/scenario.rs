@@ -4,14 +4,16 @@
 //! second, answers new callbacks one after another, each after its delay, and stops looking when
 //! the execution has ended.
 
-use crate::{logs::Logs, payload};
+use crate::payload;
 use outlast::{
+    BoxError,
     core::{
         history::{Details, Event},
         random::SplitMix64,
         wire::ExecutionStatus,
     },
-    testing::{Answer, TestKit, TestRun},
+    log::Line,
+    testing::{Answer, Fault, TestKit, TestRun},
 };
 use outlast_conformance::{
     Requirement,
@@ -64,31 +66,33 @@ enum Operation {
 /// A requirement.
 #[derive(Debug)]
 pub(crate) struct Scenario {
-    id: String,
+    pub(crate) id: String,
     file: File,
     bindings: Bindings,
 }
 
 impl Scenario {
-    /// Reads a requirement's file. Its variables are drawn anew for every id, and always alike.
-    pub(crate) fn read(id: &str, text: &str) -> Result<Self, String> {
-        let file: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-        let file: File = serde_json::from_value(file).map_err(|error| error.to_string())?;
+    /// Reads a requirement's file. Its variables are drawn from its id, so they are always alike.
+    pub(crate) fn read(id: &str, text: &str) -> Result<Self, BoxError> {
+        // As in YAML 1.2, and as the official runner reads it: `y` is a letter.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let file: Value = serde_saphyr::from_str_with_options(text, options)?;
+        let file: File = serde_json::from_value(file)?;
         let seed = id
             .bytes()
             .fold(0, |seed: u64, byte| seed * 31 + u64::from(byte));
         let mut random = SplitMix64::new(seed);
-        let letter = || char::from(b'a' + u8::try_from(random.next_u64() % 26).unwrap());
+        let letter = || {
+            (b'a'..=b'z')
+                .nth((random.next_u64() % 26) as usize)
+                .map_or('?', char::from)
+        };
         let bindings = Bindings::of_variables(file.variables.as_ref(), letter);
         Ok(Self {
             id: id.to_owned(),
             file,
             bindings,
         })
-    }
-
-    pub(crate) fn id(&self) -> &str {
-        &self.id
     }
 
     /// Suite and number, to sort by.
@@ -101,43 +105,65 @@ impl Scenario {
     }
 
     /// Runs the handler and says what is wrong with what it did.
-    pub(crate) async fn judge(&self, requirement: &Requirement, logs: &Logs) -> Result<(), String> {
-        logs.take();
-        let kit = requirement
-            .targets
-            .iter()
-            .fold(TestKit::of(requirement.function.clone()), |kit, target| {
-                kit.function(target.clone())
-            });
-        let mut run = kit.start(self.bindings.substitute(&self.file.input)).await;
-        let unanswered = self.play(&mut run).await;
-        let events: Vec<Value> = run
+    pub(crate) async fn judge(&self, requirement: &Requirement) -> Result<(), BoxError> {
+        let Played { run, mut problems } = self.play(requirement, None).await;
+        let events = run
             .history()
             .iter()
-            .map(|event| serde_json::to_value(event).unwrap())
-            .collect();
+            .map(serde_json::to_value)
+            .collect::<Result<Vec<_>, _>>()?;
         let mut matcher = Matcher::new(self.bindings.clone());
         matcher.events(&self.file.expected_execution_history, &events);
         if let Some(expected) = &self.file.expected_result {
             matcher.result(expected, run.status().as_str(), run.raw_result());
         }
-        matcher.logs(&self.file.expected_logs, &logs.take());
-        let mut problems = matcher.into_problems();
-        problems.extend(unanswered);
+        matcher.logs(&self.file.expected_logs, &logged(&run));
+        problems.extend(matcher.into_problems());
         if problems.is_empty() {
             return Ok(());
         }
-        let history = transcript(&events);
         Err(format!(
-            "{}: {}\n{}\n{history}",
-            self.id,
+            "{}\n{}\n{}",
             run.why(),
-            problems.join("\n")
-        ))
+            problems.join("\n"),
+            transcript(&events)
+        )
+        .into())
     }
 
-    /// Lets the execution run to where the requirement wants it; tells what the outside could not do.
-    async fn play(&self, run: &mut TestRun) -> Vec<String> {
+    /// Runs the handler once per checkpoint boundary with a crash there. It must end every time as
+    /// it does without.
+    pub(crate) async fn crash_everywhere(&self, requirement: &Requirement) -> Result<(), BoxError> {
+        let undisturbed = self.play(requirement, None).await.run;
+        for number in 1..=undisturbed.requests() {
+            for fault in [Fault::CrashBefore(number), Fault::CrashAfter(number)] {
+                let Played { run, .. } = self.play(requirement, Some(fault.clone())).await;
+                let killed = run
+                    .invocations()
+                    .iter()
+                    .any(|invocation| invocation.outcome.is_none());
+                if !killed {
+                    return Err(format!("{fault:?} killed nothing").into());
+                }
+                if (run.status(), run.raw_result())
+                    != (undisturbed.status(), undisturbed.raw_result())
+                {
+                    return Err(format!("{fault:?}: {}\n{}", run.why(), run.history_text()).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the execution run to where the requirement wants it.
+    async fn play(&self, requirement: &Requirement, fault: Option<Fault>) -> Played {
+        let kit = TestKit::of(requirement.function.clone());
+        let kit = requirement
+            .targets
+            .iter()
+            .fold(kit, |kit, target| kit.function(target.clone()));
+        let kit = fault.into_iter().fold(kit, TestKit::fault);
+        let mut run = kit.start(self.bindings.substitute(&self.file.input)).await;
         let mut outside = Outside {
             bindings: &self.bindings,
             actions: self.file.callback_actions.clone(),
@@ -149,10 +175,34 @@ impl Scenario {
             if run.status() != ExecutionStatus::Running || self.file.expected_result.is_none() {
                 break;
             }
-            outside.look(run).await;
+            outside.look(&mut run).await;
         }
-        outside.problems
+        Played {
+            run,
+            problems: outside.problems,
+        }
     }
+}
+
+/// A requirement that was played.
+struct Played {
+    run: TestRun,
+    /// What the outside could not do.
+    problems: Vec<String>,
+}
+
+/// What the execution logged, line by line, each with its level.
+fn logged(run: &TestRun) -> Vec<String> {
+    let own = |line: &&Line| {
+        line.fields
+            .get("executionArn")
+            .is_some_and(|arn| arn == run.arn())
+    };
+    run.logs()
+        .iter()
+        .filter(own)
+        .map(|line| format!("[{}] {}", line.level, line.message))
+        .collect()
 }
 
 /// The world outside, which answers callbacks.
@@ -194,7 +244,7 @@ impl Outside<'_> {
                 self.handled.insert(id.clone());
             }
             run.advance(Duration::from_secs(action.delay)).await;
-            if let Err(error) = run.answer_callback_id(&id, self.answer(&action)).await {
+            if let Err(error) = self.answer(run, &id, &action).await {
                 self.problems.push(format!(
                     "the callback '{name}' could not be answered: {error}"
                 ));
@@ -202,15 +252,15 @@ impl Outside<'_> {
         }
     }
 
-    fn answer(&self, action: &Action) -> Answer {
+    async fn answer(&self, run: &mut TestRun, id: &str, action: &Action) -> Result<(), BoxError> {
         let payload = action
             .payload
             .as_ref()
             .map(|payload| self.bindings.substitute(payload));
-        match (action.operation, payload) {
+        let answer = match (action.operation, payload) {
             (Operation::Heartbeat, _) => Answer::never().heartbeat_at(Duration::ZERO),
             (Operation::Success, None) => Answer::empty(),
-            (Operation::Success, Some(payload)) => Answer::succeed(&payload::text(&payload)),
+            (Operation::Success, Some(payload)) => Answer::succeed(&payload::text(&payload)?),
             (Operation::Failure, payload) => {
                 let payload = payload.unwrap_or_default();
                 let part = |key: &str| {
@@ -222,7 +272,8 @@ impl Outside<'_> {
                 };
                 Answer::fail(&part("ErrorType"), &part("ErrorMessage"))
             }
-        }
+        };
+        Ok(run.answer_callback_id(id, answer).await?)
     }
 }
 
