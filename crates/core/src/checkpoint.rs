@@ -350,3 +350,6 @@ impl Execution {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,8 @@ pub(crate) struct Gate {
     pub(crate) retry_at: Option<Timestamp>,
     /// Failed invocations in a row.
     pub(crate) failures: u32,
+    /// Invocations in a row that never reached a handler.
+    pub(crate) undelivered: u32,
     /// Failed invocations in a row between which nothing moved.
     pub(crate) stalled: u32,
     /// PENDING answers in a row with nothing pending.
@@ -334,6 +336,10 @@ impl Execution {
         let gate = &mut self.gate;
         gate.slot = None;
         gate.last_error = error.cloned();
+        gate.undelivered = match ending {
+            Ending::Undelivered { .. } => gate.undelivered.saturating_add(1),
+            Ending::Clean | Ending::Failed { .. } | Ending::EmptyPending { .. } => 0,
+        };
         match ending {
             Ending::Clean => {
                 gate.failures = 0;
@@ -353,6 +359,10 @@ impl Execution {
                     gate.stalled = gate.stalled.saturating_add(1);
                     self.operations.interrupt_running();
                 }
+            }
+            Ending::Undelivered { retry_at } => {
+                gate.requested = true;
+                gate.retry_at = Some(retry_at);
             }
             Ending::EmptyPending { retry_at } => {
                 gate.failures = gate.failures.saturating_add(1);

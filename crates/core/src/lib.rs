@@ -35,6 +35,8 @@ pub mod transcript;
 mod validate;
 mod why;
 pub mod wire;
+#[cfg(test)]
+mod world;
 
 pub use decide::{Decision, Env, Input, Reply, Target};
 pub use error::{Code, Corrupt, Rejection};
