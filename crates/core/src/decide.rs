@@ -364,3 +364,6 @@ impl<'a> Turn<'a> {
             .ok_or_else(|| Rejection::new(Code::Conflict, "the execution is not held"))
     }
 }
+
+#[cfg(test)]
+mod tests;

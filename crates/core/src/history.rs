@@ -612,3 +612,6 @@ fn read_marker(marker: &str, reverse: bool) -> Result<u64, Rejection> {
     };
     read().ok_or_else(|| Rejection::new(Code::InvalidParameterValue, "invalid marker"))
 }
+
+#[cfg(test)]
+mod tests;
