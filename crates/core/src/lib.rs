@@ -16,6 +16,7 @@ pub mod decide;
 pub mod delivery;
 pub mod describe;
 pub mod error;
+pub mod event;
 pub mod execution;
 pub mod history;
 pub mod id;
@@ -25,6 +26,8 @@ pub mod invocation;
 pub mod limits;
 pub mod operation;
 mod operations;
+#[cfg(test)]
+mod properties;
 pub mod random;
 pub mod record;
 pub mod start;

@@ -318,7 +318,7 @@ impl World {
         self.operation(id).status
     }
 
-    pub(crate) fn events(&self) -> Vec<crate::history::Event> {
+    pub(crate) fn events(&self) -> Vec<crate::event::Event> {
         let query = Query {
             max_items: Some(1_000),
             ..Query::default()

@@ -319,9 +319,10 @@ fn an_execution_update_closes_under_any_id() {
         let mut world = running();
         world.checkpoint([start_step("s")]);
         let mut close = update(Type::Execution, action, "execution-result-17");
-        match action {
-            Action::Succeed => close.payload = Some("\"big\"".into()),
-            _ => close.error = Some(ErrorObject::new("E", "m")),
+        if action == Action::Succeed {
+            close.payload = Some("\"big\"".into());
+        } else {
+            close.error = Some(ErrorObject::new("E", "m"));
         }
         let response = world.checkpoint([succeed_step("s", "1"), close]);
         assert_eq!(response.checkpoint_token, None);
@@ -431,7 +432,7 @@ fn a_plain_target_is_invoked_with_the_payload_or_an_empty_object() {
         .iter()
         .map(|intent| match intent {
             Intent::InvokePlain(invoke) => &*invoke.input,
-            _ => panic!("{intent:?}"),
+            Intent::StartChild(_) | Intent::NotifyParent(_) => panic!("{intent:?}"),
         })
         .collect();
     assert_eq!(inputs, ["{\"x\":1}", "{}"]);
@@ -454,7 +455,7 @@ fn invokes_inherit_tenant_and_trace_unless_they_name_their_own() {
         .iter()
         .map(|intent| match intent {
             Intent::InvokePlain(call) => (call.tenant.as_deref(), call.trace.as_deref()),
-            _ => panic!("{intent:?}"),
+            Intent::StartChild(_) | Intent::NotifyParent(_) => panic!("{intent:?}"),
         })
         .collect();
     assert_eq!(

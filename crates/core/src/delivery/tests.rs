@@ -450,7 +450,8 @@ fn every_outcome_of_a_target_maps_to_the_waiting_operation() {
 
 #[test]
 fn the_outcome_of_a_child_reaches_its_parent() {
-    let ends: [(fn(&mut World), OperationStatus); 4] = [
+    type End = fn(&mut World);
+    let ends: [(End, OperationStatus); 4] = [
         (|child| child.succeed("\"r\""), OperationStatus::Succeeded),
         (
             |child| child.answer("{\"Status\":\"FAILED\"}"),

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     decide::Input,
     delivery::Arrival,
+    id::OperationId,
     intent::InvokeOutcome,
     record::nothing,
     transcript,

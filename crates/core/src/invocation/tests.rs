@@ -120,7 +120,7 @@ fn an_output_that_breaks_the_protocol_fails_at_once() {
             Some(error_type::INVALID_PARAMETER),
         );
         let events = world.events();
-        let Some(crate::history::Details::InvocationCompleted { error, .. }) =
+        let Some(crate::event::Details::InvocationCompleted { error, .. }) =
             events.iter().rev().nth(1).map(|event| &event.details)
         else {
             panic!("{}", world.history());
@@ -229,7 +229,7 @@ fn pending_with_nothing_pending_is_repeated_and_fails_the_third_time() {
         .filter(|event| {
             matches!(
                 &event.details,
-                crate::history::Details::InvocationCompleted { error: Some(_), .. }
+                crate::event::Details::InvocationCompleted { error: Some(_), .. }
             )
         })
         .count();
