@@ -79,9 +79,11 @@ pub(crate) struct Invocation {
     pub(crate) started: Timestamp,
 }
 
-/// The last accepted checkpoint and its answer.
+/// The last accepted checkpoint and its answer. It outlives its invocation until the next begins,
+/// so that a client that repeats its request across a restart of the engine is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
+    pub(crate) invocation: Arc<str>,
     pub(crate) sequence: u64,
     pub(crate) client_token: Arc<str>,
     pub(crate) key: u32,
@@ -334,7 +336,6 @@ impl Execution {
             return Ok(());
         }
         let gate = &mut self.gate;
-        gate.slot = None;
         gate.last_error = error.cloned();
         gate.undelivered = match ending {
             Ending::Undelivered { .. } => gate.undelivered.saturating_add(1),
@@ -380,12 +381,14 @@ impl Execution {
         key: u32,
         updates: u32,
     ) -> Result<(), &'static str> {
-        if self.gate.invocation.is_none() {
+        let Some(current) = &self.gate.invocation else {
             return Err("a checkpoint without an invocation");
-        }
+        };
+        let invocation = current.id.clone();
         // A closed execution answers no retry, and without a client token none can be recognised.
         let client_token = client_token.filter(|_| !self.status.is_terminal());
         self.gate.slot = client_token.map(|client_token| Slot {
+            invocation,
             sequence: self.gate.sequence,
             client_token: client_token.clone(),
             key,

@@ -536,8 +536,18 @@ fn live(quotas: Quotas, happenings: Vec<Happening>) {
     life.finish();
 }
 
+/// A quarter of the usual number of cases, for a quick test run; PROPTEST_CASES still scales it.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig {
+        cases: usual.cases.div_ceil(4),
+        failure_persistence: None,
+        ..usual
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn no_life_breaks_an_invariant(happenings in prop::collection::vec(any_happening(), 1..120)) {

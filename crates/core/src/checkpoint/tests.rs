@@ -124,16 +124,31 @@ fn a_retry_is_recognised_by_both_tokens_only() {
 }
 
 #[test]
-fn a_retry_is_lost_when_the_invocation_ends() {
+fn a_retry_is_answered_until_the_next_invocation_starts() {
     let mut world = running();
     let mut first = request(&world, Some("one"));
     first.updates = vec![start_wait("w", 1)];
-    world.send(first.clone()).unwrap();
-    world.suspend();
-    assert!(world.send(first.clone()).unwrap_err().is_stale_token());
+    let answer = world.send(first.clone()).unwrap();
+    world.complete(Outcome::Lost);
+    assert_eq!(world.send(first.clone()).unwrap(), answer);
+    assert!(world.try_checkpoint([]).unwrap_err().is_stale_token());
     world.advance(1_000);
     world.invoke();
     assert!(world.send(first).unwrap_err().is_stale_token());
+}
+
+#[test]
+fn a_retry_is_lost_when_the_execution_closes() {
+    let mut world = running();
+    let first = request(&world, Some("one"));
+    world.send(first.clone()).unwrap();
+    world.decide(Input::Stop { error: None }).unwrap();
+    assert!(world.send(first).unwrap_err().is_stale_token());
+    let mut world = running();
+    let mut last = request(&world, Some("one"));
+    last.updates = vec![update(Type::Execution, Action::Succeed, "e")];
+    world.send(last.clone()).unwrap();
+    assert!(world.send(last).unwrap_err().is_stale_token());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{record, world::*};
-use alloc::{string::String, vec};
+use alloc::string::String;
 
 fn running() -> World {
     let mut world = World::new();
@@ -244,17 +244,19 @@ fn a_hundred_thousand_operations_stay_linear() {
     let mut token = run(Input::Invoke {
         invocation_id: "i".into(),
     });
-    for number in 0..50_000 {
-        let id = format!("{number}");
-        let other = format!("x{number}");
-        token = run(Input::Checkpoint(CheckpointRequest {
-            checkpoint_token: token,
-            updates: vec![
+    for number in 0..5_000 {
+        let steps = (0..10).flat_map(|step| {
+            let id = format!("{number}-{step}");
+            [
                 start_step(&id),
                 succeed_step(&id, "1"),
-                start_wait(&other, 5),
-            ],
-            client_token: Some(id),
+                start_wait(&format!("w{id}"), 5),
+            ]
+        });
+        token = run(Input::Checkpoint(CheckpointRequest {
+            checkpoint_token: token,
+            updates: steps.collect(),
+            client_token: Some(format!("{number}")),
         }));
     }
     assert_eq!(execution.operation_count(), 100_001);
