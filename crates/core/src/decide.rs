@@ -284,6 +284,10 @@ impl<'a> Turn<'a> {
             && due <= until
         {
             self.fire(index, due)?;
+            // Each timer fires once; one that stays would fire for ever.
+            if self.execution.operations.next_due() == Some((due, index)) {
+                return Err(Rejection::new(Code::Service, "a timer did not go off"));
+            }
         }
         Ok(())
     }

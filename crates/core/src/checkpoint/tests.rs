@@ -262,6 +262,22 @@ fn the_state_of_a_polled_condition_stays_readable_until_it_is_replaced() {
 }
 
 #[test]
+fn a_retry_with_an_error_keeps_the_polled_state_and_one_with_a_state_clears_the_error() {
+    let mut world = running();
+    world.checkpoint([start_step("s"), poll_step("s", "1", 0)]);
+    world.checkpoint([retry_step("s", 0)]);
+    let details = world.operation("s").step_details.unwrap();
+    assert_eq!(details.result.as_deref(), Some("1"));
+    assert!(details.error.is_some());
+    world.checkpoint([poll_step("s", "2", 0)]);
+    let details = world.operation("s").step_details.unwrap();
+    assert_eq!(
+        (details.result.as_deref(), details.error),
+        (Some("2"), None)
+    );
+}
+
+#[test]
 fn a_step_may_end_without_having_started() {
     let mut world = running();
     world.checkpoint([

@@ -153,6 +153,16 @@ fn a_missed_heartbeat_times_out() {
 }
 
 #[test]
+fn of_two_deadlines_at_the_same_moment_the_overall_one_is_named() {
+    let mut world = waiting(10, 10);
+    world.advance(10_000).tick();
+    assert_eq!(
+        error_type_of(&world, "c").as_deref(),
+        Some(error_type::CALLBACK_TIMEOUT)
+    );
+}
+
+#[test]
 fn a_heartbeat_without_heartbeat_timeout_does_nothing() {
     let mut world = waiting(10, 0);
     let records = world.records.len();
