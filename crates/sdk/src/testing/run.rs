@@ -12,7 +12,8 @@ use crate::{
 use outlast_core::{
     Input, Rejection,
     delivery::{Arrival, Delivery},
-    history::{Details, Event, Query},
+    event::{Details, Event},
+    history::Query,
     record::nothing,
     transcript,
     wire::{ErrorObject, ExecutionStatus, Operation, OperationStatus, OperationType, Payload},
