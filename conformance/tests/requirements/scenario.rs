@@ -8,7 +8,7 @@ use crate::payload;
 use outlast::{
     BoxError,
     core::{
-        history::{Details, Event},
+        event::{Details, Event},
         random::SplitMix64,
         wire::ExecutionStatus,
     },
