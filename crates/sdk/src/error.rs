@@ -14,6 +14,21 @@ use std::{any::TypeId, error::Error as StdError, fmt, sync::Arc};
 /// What the SDK's functions return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// `Ok(value)` with the SDK's error type, for bodies that cannot fail.
+///
+/// ```
+/// # use outlast::{Context, Result};
+/// # async fn example(ctx: Context) -> Result<()> {
+/// let answer: u32 = ctx.step("answer", async |_| outlast::ok(42)).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// Never.
+pub fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
 /// Any error, boxed.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 

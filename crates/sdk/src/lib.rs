@@ -71,7 +71,7 @@ pub use combine::Combine;
 pub use condition::{WaitForCondition, WaitStep, WaitStrategy};
 pub use config::{Config, Executor};
 pub use context::Context;
-pub use error::{BoxError, Error, ErrorKind, OperationRef, Result};
+pub use error::{BoxError, Error, ErrorKind, OperationRef, Result, ok};
 pub use function::Function;
 pub use future::{DurableFuture, Running};
 pub use invocation::{InvocationError, LambdaContext, Outcome, Request, invoke};
