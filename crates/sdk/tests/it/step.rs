@@ -1,3 +1,5 @@
+//! Steps: requests and history.
+
 use outlast::{Context, Result, Retry, testing::TestKit};
 use std::time::Duration;
 
