@@ -154,7 +154,7 @@ async fn look_up(ctx: &Context, turn: u32, calls: Vec<ToolCall>) -> Result<Vec<M
 /// Runs a tool with consequences, if a human agrees.
 async fn act(ctx: &Context, call: ToolCall) -> Result<Message> {
     let verdict = ctx
-        .wait_for_callback("approve", async |callback_id, _| {
+        .wait_for_callback("approve", async |callback_id| {
             tools::ask_human(&call, &callback_id).await
         })
         .timeout(APPROVAL_TIMEOUT)

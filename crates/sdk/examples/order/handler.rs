@@ -76,7 +76,7 @@ pub async fn order(ctx: Context, order: Order) -> Result<Closed> {
     ctx.wait(DAY).await?;
 
     let approval = ctx
-        .wait_for_callback("approve", async |callback_id, _| {
+        .wait_for_callback("approve", async |callback_id| {
             desk::ask(order.number, &callback_id).await
         })
         .timeout(2 * DAY)

@@ -32,7 +32,7 @@ pub async fn book_trip(ctx: Context, trip: Trip) -> Result<Itinerary> {
     let trip = &trip;
     // Each part is followed by how to undo it. When a later part fails for good, what was noted is
     // undone in reverse, each as a step of its own: a crash in the middle of undoing goes on there.
-    ctx.saga(async |mut saga| {
+    ctx.saga(async |saga| {
         let flight: String = ctx
             .step("book-flight", async |_| agency::book("flight", trip).await)
             .retry(Retry::none())
