@@ -26,10 +26,13 @@ use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 pub struct Retry {
     policy: Policy,
     filter: Filter,
-    when: Option<Arc<dyn Fn(&Failure<'_>) -> bool + Send + Sync>>,
-    custom: Option<Arc<dyn Fn(&Failure<'_>) -> RetryDecision + Send + Sync>>,
+    when: Option<Rule<bool>>,
+    custom: Option<Rule<RetryDecision>>,
     problem: Option<String>,
 }
+
+/// What a user's rule makes of a failed attempt.
+type Rule<T> = Arc<dyn Fn(&Failure<'_>) -> T + Send + Sync>;
 
 /// What a retry strategy decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 //! Each rule reads the tree as it is and names every place that breaks it. What a compiler or clippy
 //! already checks is not repeated here.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -7,6 +7,7 @@
     unreachable_pub,
     reason = "the examples' handlers are written as in a library"
 )]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod agent;
 mod fan_out;

@@ -79,11 +79,12 @@ impl Outcome {
 
     /// Names of the steps that succeeded, in order.
     pub(crate) fn steps(&self) -> Vec<&str> {
-        let done = |event: &&Event| match &event.details {
-            Details::StepSucceeded { retry_details, .. } => {
-                retry_details.next_attempt_delay_seconds.is_none()
-            }
-            _ => false,
+        let done = |event: &&Event| {
+            matches!(
+                &event.details,
+                Details::StepSucceeded { retry_details, .. }
+                    if retry_details.next_attempt_delay_seconds.is_none()
+            )
         };
         let done = self.history.iter().filter(done);
         done.filter_map(|event| event.name.as_deref()).collect()
