@@ -6,7 +6,7 @@
 
 use outlast::{
     core::{
-        history::{Details, Event},
+        event::{Details, Event},
         id::OperationId,
         time::Timestamp,
         wire::{ErrorObject, ExecutionStatus, Payload},

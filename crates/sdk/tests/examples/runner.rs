@@ -3,7 +3,7 @@
 use outlast::{
     Error, Function,
     core::{
-        history::{Details, Event},
+        event::{Details, Event},
         wire::{ErrorObject, ExecutionStatus},
     },
     testing::{Answer, CrashReport, TestKit},
