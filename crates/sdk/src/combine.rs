@@ -41,7 +41,8 @@ impl Context {
     /// ```
     /// # use outlast::{Context, Result};
     /// # async fn example(ctx: Context) -> Result<()> {
-    /// let steps = (0..3).map(|n| ctx.step("double", async move |_| Ok::<_, std::io::Error>(n * 2)));
+    /// # async fn double(n: i32) -> Result<i32, std::io::Error> { Ok(n * 2) }
+    /// let steps = (0..3).map(|n| ctx.step("double", move |_| double(n)));
     /// let doubled: Vec<i32> = ctx.try_join_all("all", steps).await?;
     /// # Ok(()) }
     /// ```

@@ -84,3 +84,8 @@ pub use signal::WaitSignal;
 pub use step::{Semantics, Step, StepContext};
 pub use wait::Wait;
 pub use with_retry::WithRetry;
+
+/// The README's code is compiled and run like every other example.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
