@@ -173,7 +173,8 @@ impl Retry {
         self
     }
 
-    /// Retries errors whose recorded type is one of these, by full path or by last segment.
+    /// Retries errors whose recorded type is one of these. A concrete error is recorded by the name
+    /// of its type without modules; a boxed one has lost its name and is called `Error`.
     #[must_use]
     pub fn on_types<S: Into<String>>(mut self, types: impl IntoIterator<Item = S>) -> Self {
         self.filter
