@@ -1,4 +1,10 @@
 //! The SDK, capability by capability, on the test kit.
 
+mod bad_input;
+mod failures;
+mod fake;
+mod replay;
+mod requests;
+mod show;
 mod smoke;
 mod step;
