@@ -199,8 +199,7 @@ where
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    let record = (!flat).then(|| op.id().clone());
-    let scope = op.scope.child(op.identity.position.clone(), record, mode);
+    let scope = op.inner_scope(mode, flat);
     let _close = CloseOnDrop(scope.clone());
     let announced = Announced::context(op, mode != Mode::Execution);
     let label = format!("the body of {}", op.reference());

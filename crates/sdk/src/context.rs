@@ -72,6 +72,7 @@ impl Context {
         let mut claim = Claim {
             position: Position::root(),
             name: (!name.is_empty()).then(|| name.into()),
+            since: scope.now(),
             scope,
             problem,
         };
@@ -147,7 +148,7 @@ impl Context {
     /// The time, safe to use in deterministic code: when the last operation this context awaited
     /// ended, or when the execution started before that. It stands still between operations.
     pub fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.scope.last_end.load(Ordering::Relaxed))
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.scope.now().as_millis())
     }
 
     /// A random UUID that is the same on every replay.
@@ -180,14 +181,14 @@ impl fmt::Debug for Context {
 }
 
 pub(crate) fn invalid_name(name: &str) -> Option<Error> {
-    let problem = if name.len() > limits::NAME_LENGTH_MAX {
+    let problem = if let Some(bad) = name.chars().find(|c| !(' '..='~').contains(c)) {
+        format!("the operation name {name:?} contains {bad:?}: only printable ASCII is allowed")
+    } else if name.len() > limits::NAME_LENGTH_MAX {
         format!(
             "an operation's name has {} characters, {} are allowed",
             name.len(),
             limits::NAME_LENGTH_MAX
         )
-    } else if let Some(bad) = name.chars().find(|c| !(' '..='~').contains(c)) {
-        format!("the operation name {name:?} contains {bad:?}: only printable ASCII is allowed")
     } else {
         return None;
     };
@@ -264,18 +265,24 @@ impl Scope {
         }
     }
 
-    /// A context inside this one. A virtual one has positions of its own but no record.
+    /// When the last operation that this context awaited ended.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.last_end.load(Ordering::Relaxed))
+    }
+
+    /// A context inside this one, whose time begins at `since`. A virtual one has positions of its
+    /// own but no record.
     pub(crate) fn child(
         self: &Arc<Self>,
         position: Position,
         record: Option<OperationId>,
         mode: Mode,
+        since: Timestamp,
     ) -> Arc<Self> {
-        let start = Timestamp::from_millis(self.last_end.load(Ordering::Relaxed));
         let bare = Self::bare(
             self.invocation.clone(),
             position,
-            (mode, start, self.coding.clone()),
+            (mode, since, self.coding.clone()),
         );
         Arc::new(Self {
             record_id: record.or_else(|| self.record_id.clone()),

@@ -37,6 +37,8 @@ pub(crate) struct Claim {
     pub(crate) position: Position,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) problem: Option<Error>,
+    /// The context's time when the position was claimed, which is the same on every replay.
+    pub(crate) since: Timestamp,
 }
 
 impl Claim {
@@ -54,6 +56,7 @@ impl Claim {
             identity: Arc::new(identity),
             scope: self.scope,
             problem: self.problem,
+            since: self.since,
             spawned: false,
         }
     }
@@ -66,6 +69,7 @@ pub(crate) struct Op {
     pub(crate) identity: Arc<Identity>,
     /// Why it must not start, if so.
     pub(crate) problem: Option<Error>,
+    pub(crate) since: Timestamp,
     pub(crate) spawned: bool,
 }
 
@@ -116,6 +120,13 @@ impl Op {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.scope.invocation.config.clock.now()
+    }
+
+    /// The context that this operation is, for its body.
+    pub(crate) fn inner_scope(&self, mode: Mode, flat: bool) -> Arc<Scope> {
+        let record = (!flat).then(|| self.id().clone());
+        let position = self.identity.position.clone();
+        self.scope.child(position, record, mode, self.since)
     }
 
     /// Random bits that belong to this operation and attempt, the same on every replay.
@@ -334,7 +345,9 @@ impl Op {
     /// The operation is over: its resources go, its context moves on.
     pub(crate) fn finish(&self, record: &Operation) {
         self.mark(OperationState::Completed);
-        self.scope.passed(record.end_timestamp);
+        // A spawned operation ends for its context when its handle is awaited, not before.
+        self.scope
+            .passed(record.end_timestamp.filter(|_| !self.spawned));
         if self.scope.mode() == Mode::Replay
             && self.identity.operation_type != OperationType::Context
         {

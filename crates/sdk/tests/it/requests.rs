@@ -11,7 +11,7 @@ use crate::{
 use insta::assert_snapshot as check;
 use outlast::{
     Completion, CompletionDecision, Context, Error, Function, Nesting, Result, Retry, WaitStrategy,
-    core::wire::{OperationStatus, OperationType},
+    core::wire::{InvocationStatus, OperationAction, OperationStatus, OperationType},
     testing::{Answer, Fault, TestKit},
 };
 use std::{pin::Pin, sync::Arc};
@@ -53,42 +53,100 @@ fn flaky(retry: Retry, failures: u32) -> TestKit {
 
 #[tokio::test]
 async fn a_quick_step_is_one_request_and_a_slow_one_shows_its_start() {
-    check!(calls_of(step(0)).await, @"");
-    check!(calls_of(step(19)).await, @"");
-    check!(calls_of(step(21)).await, @"");
+    check!(calls_of(step(0)).await, @r#"
+    Step s START~, Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
+    check!(calls_of(step(19)).await, @r#"
+    Step s START~, Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
+    check!(calls_of(step(21)).await, @r#"
+    Step s START~
+    Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
 async fn a_ready_step_starts_afresh() {
-    check!(calls_of(flaky(Retry::fixed(secs(10)), 2)).await, @"");
+    check!(calls_of(flaky(Retry::fixed(secs(10)), 2)).await, @r#"
+    Step s START~, Step s RETRY!
+    => PENDING
+
+    Step s START~, Step s RETRY!
+    => PENDING
+
+    Step s START~, Step s SUCCEED!
+    => SUCCEEDED "ok"
+    "#);
 }
 
 #[tokio::test]
 async fn a_step_that_was_started_runs_again_without_a_second_start() {
-    check!(calls_of(step(250).fault(crash_in("s", 1))).await, @"");
+    check!(calls_of(step(250).fault(crash_in("s", 1))).await, @r#"
+    Step s START~
+    => killed
+
+    Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
     // The start is lost with the process when the body is quick: nothing is recorded.
-    check!(calls_of(step(0).fault(Fault::CrashBefore(1))).await, @"");
+    check!(calls_of(step(0).fault(Fault::CrashBefore(1))).await, @r#"
+    Step s START~, Step s SUCCEED!
+    => killed
+
+    Step s START~, Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
 async fn a_pending_step_waits_for_its_retry() {
-    check!(calls_of(flaky(Retry::fixed(secs(10)), 1).fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(flaky(Retry::fixed(secs(10)), 1).fault(Fault::CrashAfter(1))).await, @r#"
+    Step s START~, Step s RETRY!
+    => killed
+
+    => PENDING
+
+    Step s START~, Step s SUCCEED!
+    => SUCCEEDED "ok"
+    "#);
 }
 
 #[tokio::test]
 async fn a_finished_step_writes_nothing() {
-    check!(calls_of(step(0).fault(Fault::CrashAfter(1))).await, @"");
-    check!(calls_of(flaky(Retry::none(), 1).fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(step(0).fault(Fault::CrashAfter(1))).await, @r#"
+    Step s START~, Step s SUCCEED!
+    => killed
+
+    => SUCCEEDED "x"
+    "#);
+    check!(calls_of(flaky(Retry::none(), 1).fault(Fault::CrashAfter(1))).await, @"
+    Step s START~, Step s FAIL!
+    => killed
+
+    => FAILED Error: boom
+    ");
 }
 
 #[tokio::test]
 async fn a_step_without_retries_fails_at_once() {
-    check!(calls_of(flaky(Retry::none(), 1)).await, @"");
+    check!(calls_of(flaky(Retry::none(), 1)).await, @"
+    Step s START~, Step s FAIL!
+    => FAILED Error: boom
+    ");
 }
 
 #[tokio::test]
 async fn a_step_fails_when_its_attempts_are_used_up() {
-    check!(calls_of(flaky(Retry::fixed(secs(10)).max_attempts(2), 9)).await, @"");
+    check!(calls_of(flaky(Retry::fixed(secs(10)).max_attempts(2), 9)).await, @"
+    Step s START~, Step s RETRY!
+    => PENDING
+
+    Step s START~, Step s FAIL!
+    => FAILED Error: boom
+    ");
 }
 
 fn careful(retry: Retry) -> TestKit {
@@ -105,19 +163,57 @@ fn careful(retry: Retry) -> TestKit {
 
 #[tokio::test]
 async fn an_at_most_once_step_waits_for_its_start() {
-    check!(calls_of(careful(Retry::none())).await, @"");
+    check!(calls_of(careful(Retry::none())).await, @r#"
+    Step s START!
+    Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
 async fn an_interrupted_at_most_once_step_is_not_run_but_judged() {
-    check!(calls_of(careful(Retry::none()).fault(crash_in("s", 1))).await, @"");
-    check!(calls_of(careful(Retry::fixed(secs(10))).fault(crash_in("s", 1))).await, @"");
-    check!(calls_of(careful(Retry::fixed(secs(10))).fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(careful(Retry::none()).fault(crash_in("s", 1))).await, @"
+    Step s START!
+    Step s SUCCEED!
+    => killed
+
+    Step s FAIL!
+    => FAILED StepInterruptedError: the step was interrupted before its outcome was known
+    ");
+    check!(calls_of(careful(Retry::fixed(secs(10))).fault(crash_in("s", 1))).await, @r#"
+    Step s START!
+    Step s SUCCEED!
+    => killed
+
+    Step s RETRY!
+    => PENDING
+
+    Step s START!
+    Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
+    check!(calls_of(careful(Retry::fixed(secs(10))).fault(Fault::CrashAfter(1))).await, @r#"
+    Step s START!
+    => killed
+
+    Step s RETRY!
+    => PENDING
+
+    Step s START!
+    Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
 async fn a_finished_at_most_once_step_writes_nothing() {
-    check!(calls_of(careful(Retry::none()).fault(Fault::CrashAfter(2))).await, @"");
+    check!(calls_of(careful(Retry::none()).fault(Fault::CrashAfter(2))).await, @r#"
+    Step s START!
+    Step s SUCCEED!
+    => killed
+
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
@@ -131,7 +227,17 @@ async fn a_pending_at_most_once_step_waits_and_a_ready_one_starts_afresh() {
         .retry(Retry::fixed(secs(10)))
         .await
     });
-    check!(calls_of(kit.fault(Fault::CrashAfter(2))).await, @"");
+    check!(calls_of(kit.fault(Fault::CrashAfter(2))).await, @"
+    Step s START!
+    Step s RETRY!
+    => killed
+
+    => PENDING
+
+    Step s START!
+    Step s SUCCEED!
+    => SUCCEEDED 1
+    ");
 }
 
 #[tokio::test]
@@ -180,7 +286,23 @@ async fn statuses_that_an_operation_never_has_are_fatal_and_write_nothing() {
             lines.push(format!("{label} {}", answer(&outcome.answer.unwrap())));
         }
     }
-    check!(lines.join("\n"), @"");
+    check!(lines.join("\n"), @"
+    Step FAILED UnexpectedStatusError: step 1 has the status CANCELLED, which such an operation never has
+    Step FAILED UnexpectedStatusError: step 1 has the status TIMED_OUT, which such an operation never has
+    Step FAILED UnexpectedStatusError: step 1 has the status STOPPED, which such an operation never has
+    WaitForCondition FAILED UnexpectedStatusError: step 1 has the status CANCELLED, which such an operation never has
+    WaitForCondition FAILED UnexpectedStatusError: step 1 has the status TIMED_OUT, which such an operation never has
+    WaitForCondition FAILED UnexpectedStatusError: step 1 has the status STOPPED, which such an operation never has
+    Wait FAILED UnexpectedStatusError: wait 1 has the status CANCELLED, which such an operation never has
+    Wait FAILED UnexpectedStatusError: wait 1 has the status TIMED_OUT, which such an operation never has
+    Wait FAILED UnexpectedStatusError: wait 1 has the status STOPPED, which such an operation never has
+    RunInChildContext FAILED UnexpectedStatusError: context 1 has the status CANCELLED, which such an operation never has
+    RunInChildContext FAILED UnexpectedStatusError: context 1 has the status TIMED_OUT, which such an operation never has
+    RunInChildContext FAILED UnexpectedStatusError: context 1 has the status STOPPED, which such an operation never has
+    Map FAILED UnexpectedStatusError: context 1 has the status CANCELLED, which such an operation never has
+    Map FAILED UnexpectedStatusError: context 1 has the status TIMED_OUT, which such an operation never has
+    Map FAILED UnexpectedStatusError: context 1 has the status STOPPED, which such an operation never has
+    ");
 }
 
 // --- wait, callback, invoke, signal -----------------------------------------------------------
@@ -194,12 +316,24 @@ fn wait() -> TestKit {
 
 #[tokio::test]
 async fn a_wait_is_one_request_in_all() {
-    check!(calls_of(wait()).await, @"");
+    check!(calls_of(wait()).await, @r#"
+    Wait w START!
+    => PENDING
+
+    => SUCCEEDED "done"
+    "#);
 }
 
 #[tokio::test]
 async fn a_started_wait_is_not_started_again() {
-    check!(calls_of(wait().fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(wait().fault(Fault::CrashAfter(1))).await, @r#"
+    Wait w START!
+    => killed
+
+    => PENDING
+
+    => SUCCEEDED "done"
+    "#);
 }
 
 fn callback() -> TestKit {
@@ -215,14 +349,36 @@ fn callback() -> TestKit {
 #[tokio::test]
 async fn a_callback_is_one_request_in_all() {
     let kit = callback().callback("cb", Answer::succeed("R").after(secs(5)));
-    check!(calls_of(kit.clone()).await, @"");
-    check!(calls_of(kit.fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(kit.clone()).await, @r#"
+    Callback cb START!
+    => PENDING
+
+    => SUCCEEDED "R"
+    "#);
+    check!(calls_of(kit.fault(Fault::CrashAfter(1))).await, @r#"
+    Callback cb START!
+    => killed
+
+    => PENDING
+
+    => SUCCEEDED "R"
+    "#);
 }
 
 #[tokio::test]
 async fn a_callback_that_failed_or_timed_out_writes_nothing() {
-    check!(calls_of(callback().callback("cb", Answer::fail("Ext", "no").after(secs(5)))).await, @"");
-    check!(calls_of(callback()).await, @"");
+    check!(calls_of(callback().callback("cb", Answer::fail("Ext", "no").after(secs(5)))).await, @"
+    Callback cb START!
+    => PENDING
+
+    => FAILED Ext: no
+    ");
+    check!(calls_of(callback()).await, @"
+    Callback cb START!
+    => PENDING
+
+    => FAILED Callback.Timeout: callback timed out
+    ");
 }
 
 #[tokio::test]
@@ -235,7 +391,16 @@ async fn a_failed_callback_is_created_again_and_fails_where_it_is_awaited() {
         Ok::<_, Error>((between, result.map_err(|error| error.message().to_owned())))
     })
     .callback("cb", Answer::fail("Ext", "no").after(secs(5)));
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @r#"
+    Callback cb START!
+    Step between START~, Step between SUCCEED!
+    Wait START!
+    => PENDING
+
+    => PENDING
+
+    => SUCCEEDED [1,{"Err":"no"}]
+    "#);
 }
 
 fn invoke() -> TestKit {
@@ -247,20 +412,45 @@ fn invoke() -> TestKit {
 #[tokio::test]
 async fn an_invoke_is_one_request_in_all() {
     let kit = invoke().scripted("other", [Answer::json(2).after(secs(5))]);
-    check!(calls_of(kit.clone()).await, @"");
-    check!(calls_of(kit.fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(kit.clone()).await, @"
+    ChainedInvoke inv START!
+    => PENDING
+
+    => SUCCEEDED 2
+    ");
+    check!(calls_of(kit.fault(Fault::CrashAfter(1))).await, @"
+    ChainedInvoke inv START!
+    => killed
+
+    => PENDING
+
+    => SUCCEEDED 2
+    ");
 }
 
 #[tokio::test]
 async fn an_invoke_that_failed_or_timed_out_writes_nothing() {
     let kit = |answer: Answer| invoke().scripted("other", [answer.after(secs(5))]);
-    check!(calls_of(kit(Answer::fail("Ext", "no"))).await, @"");
-    check!(calls_of(kit(Answer::time_out())).await, @"");
+    check!(calls_of(kit(Answer::fail("Ext", "no"))).await, @"
+    ChainedInvoke inv START!
+    => PENDING
+
+    => FAILED Ext: no
+    ");
+    check!(calls_of(kit(Answer::time_out())).await, @"
+    ChainedInvoke inv START!
+    => PENDING
+
+    => FAILED ChainedInvoke.Timeout: the invoked function timed out
+    ");
 }
 
 #[tokio::test]
 async fn an_invoke_that_is_refused_at_once_does_not_suspend() {
-    check!(calls_of(invoke()).await, @"");
+    check!(calls_of(invoke()).await, @"
+    ChainedInvoke inv START!
+    => FAILED ResourceNotFoundException: function not found: other; register it with the test kit
+    ");
 }
 
 fn signal() -> TestKit {
@@ -274,7 +464,10 @@ async fn a_signal_that_came_first_does_not_suspend() {
     let mut run = signal().start(()).await;
     run.signal("go", 7).await.unwrap();
     run.run_until_complete().await;
-    check!(calls(&run), @"");
+    check!(calls(&run), @"
+    Signal go START!
+    => SUCCEEDED 7
+    ");
 }
 
 #[tokio::test]
@@ -284,12 +477,24 @@ async fn a_signal_that_comes_later_is_one_request_in_all() {
     run.advance(secs(5)).await;
     run.signal("go", 7).await.unwrap();
     run.run_until_complete().await;
-    check!(calls(&run), @"");
+    check!(calls(&run), @"
+    Signal go START!
+    => killed
+
+    => PENDING
+
+    => SUCCEEDED 7
+    ");
 }
 
 #[tokio::test]
 async fn a_signal_that_never_comes_times_out() {
-    check!(calls_of(signal()).await, @"");
+    check!(calls_of(signal()).await, @"
+    Signal go START!
+    => PENDING
+
+    => FAILED Callback.Timeout: callback timed out
+    ");
 }
 
 // --- wait_for_callback ------------------------------------------------------------------------
@@ -311,22 +516,94 @@ fn exchange(failures: u32) -> TestKit {
 
 #[tokio::test]
 async fn waiting_for_a_callback_opens_it_submits_it_and_closes_its_context() {
-    check!(calls_of(exchange(0)).await, @"");
+    check!(calls_of(exchange(0)).await, @r#"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc SUCCEED!
+    => SUCCEEDED "R"
+    "#);
 }
 
 #[tokio::test]
 async fn waiting_for_a_callback_goes_on_from_every_state() {
-    check!(calls_of(exchange(0).fault(Fault::CrashAfter(1))).await, @"");
-    check!(calls_of(exchange(0).fault(Fault::CrashAfter(2))).await, @"");
-    check!(calls_of(exchange(0).fault(Fault::CrashAfter(3))).await, @"");
-    check!(calls_of(exchange(0).fault(crash_in("wfc-submitter", 1))).await, @"");
+    check!(calls_of(exchange(0).fault(Fault::CrashAfter(1))).await, @r#"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    => killed
+
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc SUCCEED!
+    => SUCCEEDED "R"
+    "#);
+    check!(calls_of(exchange(0).fault(Fault::CrashAfter(2))).await, @r#"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => killed
+
+    => PENDING
+
+    WaitForCallback wfc SUCCEED!
+    => SUCCEEDED "R"
+    "#);
+    check!(calls_of(exchange(0).fault(Fault::CrashAfter(3))).await, @r#"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc SUCCEED!
+    => killed
+
+    => SUCCEEDED "R"
+    "#);
+    check!(calls_of(exchange(0).fault(crash_in("wfc-submitter", 1))).await, @r#"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => killed
+
+    Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc SUCCEED!
+    => SUCCEEDED "R"
+    "#);
 }
 
 #[tokio::test]
 async fn a_submitter_is_retried_and_its_failure_closes_the_context() {
-    check!(calls_of(exchange(1)).await, @"");
-    check!(calls_of(exchange(2)).await, @"");
-    check!(calls_of(exchange(2).fault(Fault::CrashAfter(4))).await, @"");
+    check!(calls_of(exchange(1)).await, @r#"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter RETRY!
+    => PENDING
+
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc SUCCEED!
+    => SUCCEEDED "R"
+    "#);
+    check!(calls_of(exchange(2)).await, @"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter RETRY!
+    => PENDING
+
+    Step wfc-submitter START~, Step wfc-submitter FAIL!
+    WaitForCallback wfc FAIL!
+    => FAILED CallbackSubmitterError: nosub
+    ");
+    check!(calls_of(exchange(2).fault(Fault::CrashAfter(4))).await, @"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter RETRY!
+    => PENDING
+
+    Step wfc-submitter START~, Step wfc-submitter FAIL!
+    WaitForCallback wfc FAIL!
+    => killed
+
+    => FAILED CallbackSubmitterError: nosub
+    ");
 }
 
 // --- wait_for_condition -----------------------------------------------------------------------
@@ -346,21 +623,73 @@ fn condition(until: u32, body_takes: u64) -> TestKit {
 
 #[tokio::test]
 async fn a_condition_starts_before_every_poll() {
-    check!(calls_of(condition(1, 0)).await, @"");
-    check!(calls_of(condition(2, 0)).await, @"");
-    check!(calls_of(condition(2, 250)).await, @"");
+    check!(calls_of(condition(1, 0)).await, @"
+    WaitForCondition cond START~, WaitForCondition cond SUCCEED!
+    => SUCCEEDED 1
+    ");
+    check!(calls_of(condition(2, 0)).await, @"
+    WaitForCondition cond START~, WaitForCondition cond RETRY!
+    => PENDING
+
+    WaitForCondition cond START~, WaitForCondition cond SUCCEED!
+    => SUCCEEDED 2
+    ");
+    check!(calls_of(condition(2, 250)).await, @"
+    WaitForCondition cond START~
+    WaitForCondition cond RETRY!
+    => PENDING
+
+    WaitForCondition cond START~
+    WaitForCondition cond SUCCEED!
+    => SUCCEEDED 2
+    ");
 }
 
 #[tokio::test]
 async fn a_condition_goes_on_from_every_state() {
-    check!(calls_of(condition(2, 250).fault(crash_in("cond", 2))).await, @"");
-    check!(calls_of(condition(2, 0).fault(Fault::CrashAfter(1))).await, @"");
-    check!(calls_of(condition(2, 0).fault(Fault::CrashAfter(2))).await, @"");
+    check!(calls_of(condition(2, 250).fault(crash_in("cond", 2))).await, @"
+    WaitForCondition cond START~
+    WaitForCondition cond RETRY!
+    => PENDING
+
+    WaitForCondition cond START~
+    => killed
+
+    WaitForCondition cond SUCCEED!
+    => SUCCEEDED 2
+    ");
+    check!(calls_of(condition(2, 0).fault(Fault::CrashAfter(1))).await, @"
+    WaitForCondition cond START~, WaitForCondition cond RETRY!
+    => killed
+
+    => PENDING
+
+    WaitForCondition cond START~, WaitForCondition cond SUCCEED!
+    => SUCCEEDED 2
+    ");
+    check!(calls_of(condition(2, 0).fault(Fault::CrashAfter(2))).await, @"
+    WaitForCondition cond START~, WaitForCondition cond RETRY!
+    => PENDING
+
+    WaitForCondition cond START~, WaitForCondition cond SUCCEED!
+    => killed
+
+    => SUCCEEDED 2
+    ");
 }
 
 #[tokio::test]
 async fn a_condition_fails_when_its_checks_are_used_up_or_one_fails() {
-    check!(calls_of(condition(9, 0)).await, @"");
+    check!(calls_of(condition(9, 0)).await, @"
+    WaitForCondition cond START~, WaitForCondition cond RETRY!
+    => PENDING
+
+    WaitForCondition cond START~, WaitForCondition cond RETRY!
+    => PENDING
+
+    WaitForCondition cond START~, WaitForCondition cond FAIL!
+    => FAILED WaitForConditionError: the condition was not met after 3 checks
+    ");
     let broken = TestKit::new("f", async |ctx: Context, (): ()| {
         let strategy = WaitStrategy::until(|_| true);
         ctx.wait_for_condition(
@@ -371,8 +700,16 @@ async fn a_condition_fails_when_its_checks_are_used_up_or_one_fails() {
         )
         .await
     });
-    check!(calls_of(broken.clone()).await, @"");
-    check!(calls_of(broken.fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(broken.clone()).await, @"
+    WaitForCondition cond START~, WaitForCondition cond FAIL!
+    => FAILED Error: chkfail
+    ");
+    check!(calls_of(broken.fault(Fault::CrashAfter(1))).await, @"
+    WaitForCondition cond START~, WaitForCondition cond FAIL!
+    => killed
+
+    => FAILED Error: chkfail
+    ");
 }
 
 // --- child contexts ---------------------------------------------------------------------------
@@ -390,14 +727,48 @@ fn child() -> TestKit {
 
 #[tokio::test]
 async fn a_child_context_starts_with_its_first_operation_and_ends_with_a_request_of_its_own() {
-    check!(calls_of(child()).await, @"");
+    check!(calls_of(child()).await, @r#"
+    RunInChildContext ch START~, Step s START~, Step s SUCCEED!
+    Wait w START!
+    => PENDING
+
+    RunInChildContext ch SUCCEED!
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
 async fn a_child_context_goes_on_from_every_state() {
-    check!(calls_of(child().fault(Fault::CrashAfter(1))).await, @"");
-    check!(calls_of(child().fault(Fault::CrashAfter(2))).await, @"");
-    check!(calls_of(child().fault(Fault::CrashAfter(3))).await, @"");
+    check!(calls_of(child().fault(Fault::CrashAfter(1))).await, @r#"
+    RunInChildContext ch START~, Step s START~, Step s SUCCEED!
+    => killed
+
+    Wait w START!
+    => PENDING
+
+    RunInChildContext ch SUCCEED!
+    => SUCCEEDED "x"
+    "#);
+    check!(calls_of(child().fault(Fault::CrashAfter(2))).await, @r#"
+    RunInChildContext ch START~, Step s START~, Step s SUCCEED!
+    Wait w START!
+    => killed
+
+    => PENDING
+
+    RunInChildContext ch SUCCEED!
+    => SUCCEEDED "x"
+    "#);
+    check!(calls_of(child().fault(Fault::CrashAfter(3))).await, @r#"
+    RunInChildContext ch START~, Step s START~, Step s SUCCEED!
+    Wait w START!
+    => PENDING
+
+    RunInChildContext ch SUCCEED!
+    => killed
+
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
@@ -406,7 +777,10 @@ async fn a_child_context_without_operations_is_one_request() {
         ctx.run_in_child_context("ch", async |_| Ok("x".to_owned()))
             .await
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @r#"
+    RunInChildContext ch START~, RunInChildContext ch SUCCEED!
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
@@ -415,8 +789,16 @@ async fn a_failing_child_context_records_the_escaping_error() {
         ctx.run_in_child_context("ch", async |_| Err::<(), _>(Error::new("Mine", "chfail")))
             .await
     });
-    check!(calls_of(direct.clone()).await, @"");
-    check!(calls_of(direct.fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(direct.clone()).await, @"
+    RunInChildContext ch START~, RunInChildContext ch FAIL!
+    => FAILED Mine: chfail
+    ");
+    check!(calls_of(direct.fault(Fault::CrashAfter(1))).await, @"
+    RunInChildContext ch START~, RunInChildContext ch FAIL!
+    => killed
+
+    => FAILED Mine: chfail
+    ");
     let through_a_step = TestKit::new("f", async |ctx: Context, (): ()| {
         ctx.run_in_child_context("ch", async |ctx| {
             ctx.step("s", async |_| Err::<(), _>("boom"))
@@ -425,8 +807,18 @@ async fn a_failing_child_context_records_the_escaping_error() {
         })
         .await
     });
-    check!(calls_of(through_a_step.clone()).await, @"");
-    check!(calls_of(through_a_step.fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(through_a_step.clone()).await, @"
+    RunInChildContext ch START~, Step s START~, Step s FAIL!
+    RunInChildContext ch FAIL!
+    => FAILED Error: boom
+    ");
+    check!(calls_of(through_a_step.fault(Fault::CrashAfter(1))).await, @"
+    RunInChildContext ch START~, Step s START~, Step s FAIL!
+    => killed
+
+    RunInChildContext ch FAIL!
+    => FAILED Error: boom
+    ");
 }
 
 #[tokio::test]
@@ -438,8 +830,16 @@ async fn a_flat_context_writes_nothing_of_its_own() {
         .flat()
         .await
     });
-    check!(calls_of(kit.clone()).await, @"");
-    check!(calls_of(kit.fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(kit.clone()).await, @r#"
+    Step s START~, Step s SUCCEED!
+    => SUCCEEDED "x"
+    "#);
+    check!(calls_of(kit.fault(Fault::CrashAfter(1))).await, @r#"
+    Step s START~, Step s SUCCEED!
+    => killed
+
+    => SUCCEEDED "x"
+    "#);
 }
 
 #[tokio::test]
@@ -450,7 +850,13 @@ async fn a_context_that_suspends_at_once_is_flushed_before_the_answer() {
             .await
     })
     .callback("cb", Answer::succeed("R").after(secs(5)));
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @r#"
+    RunInChildContext ch START~, Callback cb START!
+    => PENDING
+
+    RunInChildContext ch SUCCEED!
+    => SUCCEEDED "R"
+    "#);
 }
 
 // --- batches ----------------------------------------------------------------------------------
@@ -473,20 +879,54 @@ fn map(concurrency: usize, nesting: Nesting, body_takes: u64) -> TestKit {
 
 #[tokio::test]
 async fn a_map_runs_its_items_one_after_another() {
-    check!(calls_of(map(1, Nesting::Nested, 0)).await, @"");
+    check!(calls_of(map(1, Nesting::Nested, 0)).await, @"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, Step s SUCCEED!
+    MapIteration map-item-0 SUCCEED!
+    MapIteration map-item-1 START~, Step s START~, Step s SUCCEED!
+    MapIteration map-item-1 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [10,20]
+    ");
 }
 
 #[tokio::test]
 async fn a_map_batches_what_its_items_do_side_by_side() {
-    check!(calls_of(map(2, Nesting::Nested, 0)).await, @"");
-    check!(calls_of(map(2, Nesting::Nested, 250)).await, @"");
+    check!(calls_of(map(2, Nesting::Nested, 0)).await, @"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, Step s SUCCEED!, MapIteration map-item-1 START~, Step s START~, Step s SUCCEED!
+    MapIteration map-item-0 SUCCEED!, MapIteration map-item-1 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [10,20]
+    ");
+    check!(calls_of(map(2, Nesting::Nested, 250)).await, @"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, MapIteration map-item-1 START~, Step s START~
+    Step s SUCCEED!, Step s SUCCEED!
+    MapIteration map-item-0 SUCCEED!, MapIteration map-item-1 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [10,20]
+    ");
 }
 
 #[tokio::test]
 async fn a_flat_map_records_no_items() {
-    check!(calls_of(map(1, Nesting::Flat, 0)).await, @"");
-    check!(calls_of(map(2, Nesting::Flat, 0)).await, @"");
-    check!(calls_of(map(1, Nesting::Flat, 0).fault(Fault::CrashAfter(1))).await, @"");
+    check!(calls_of(map(1, Nesting::Flat, 0)).await, @"
+    Map m START~, Step s START~, Step s SUCCEED!
+    Step s START~, Step s SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [10,20]
+    ");
+    check!(calls_of(map(2, Nesting::Flat, 0)).await, @"
+    Map m START~, Step s START~, Step s SUCCEED!, Step s START~, Step s SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [10,20]
+    ");
+    check!(calls_of(map(1, Nesting::Flat, 0).fault(Fault::CrashAfter(1))).await, @"
+    Map m START~, Step s START~, Step s SUCCEED!
+    => killed
+
+    Step s START~, Step s SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [10,20]
+    ");
 }
 
 #[tokio::test]
@@ -496,11 +936,29 @@ async fn a_map_goes_on_from_every_state() {
         let (_, resumed) = shown.split_once("=> killed\n\n").unwrap();
         insta::allow_duplicates! {
             match request {
-                1 => check!(resumed, @""),
-                2 => check!(resumed, @""),
-                3 => check!(resumed, @""),
-                4 => check!(resumed, @""),
-                _ => check!(resumed, @""),
+                1 => check!(resumed, @"
+                MapIteration map-item-0 SUCCEED!
+                MapIteration map-item-1 START~, Step s START~, Step s SUCCEED!
+                MapIteration map-item-1 SUCCEED!
+                Map m SUCCEED!
+                => SUCCEEDED [10,20]
+                "),
+                2 => check!(resumed, @"
+                MapIteration map-item-1 START~, Step s START~, Step s SUCCEED!
+                MapIteration map-item-1 SUCCEED!
+                Map m SUCCEED!
+                => SUCCEEDED [10,20]
+                "),
+                3 => check!(resumed, @"
+                MapIteration map-item-1 SUCCEED!
+                Map m SUCCEED!
+                => SUCCEEDED [10,20]
+                "),
+                4 => check!(resumed, @"
+                Map m SUCCEED!
+                => SUCCEEDED [10,20]
+                "),
+                _ => check!(resumed, @"=> SUCCEEDED [10,20]"),
             }
         }
     }
@@ -509,7 +967,15 @@ async fn a_map_goes_on_from_every_state() {
 #[tokio::test]
 async fn started_items_of_a_map_run_again_without_a_second_start() {
     let kit = map(2, Nesting::Nested, 250).fault(Fault::CrashAfter(1));
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, MapIteration map-item-1 START~, Step s START~
+    => killed
+
+    Step s SUCCEED!, Step s SUCCEED!
+    MapIteration map-item-0 SUCCEED!, MapIteration map-item-1 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [10,20]
+    ");
 }
 
 #[tokio::test]
@@ -519,7 +985,10 @@ async fn an_empty_map_is_one_request() {
             .await?
             .into_values()
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @"
+    Map m START~, Map m SUCCEED!
+    => SUCCEEDED []
+    ");
 }
 
 #[tokio::test]
@@ -531,7 +1000,11 @@ async fn a_parallel_of_constants_is_two_requests() {
             .await?
             .into_values()
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @r#"
+    Parallel p START~, ParallelBranch parallel-branch-0 START~, ParallelBranch parallel-branch-0 SUCCEED!, ParallelBranch second START~, ParallelBranch second SUCCEED!
+    Parallel p SUCCEED!
+    => SUCCEEDED ["A","B"]
+    "#);
 }
 
 fn waiting_item(body_takes: u64) -> TestKit {
@@ -554,9 +1027,25 @@ fn waiting_item(body_takes: u64) -> TestKit {
 
 #[tokio::test]
 async fn a_waiting_item_suspends_only_when_no_other_can_run() {
-    check!(calls_of(waiting_item(0)).await, @"");
+    check!(calls_of(waiting_item(0)).await, @r#"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, Step s SUCCEED!, MapIteration map-item-1 START~, Wait w START!
+    MapIteration map-item-0 SUCCEED!
+    => PENDING
+
+    MapIteration map-item-1 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED ["q","w"]
+    "#);
     // The wait comes due while the other item runs: it is asked about, and goes on here.
-    check!(calls_of(waiting_item(1_600)).await, @"");
+    check!(calls_of(waiting_item(1_600)).await, @r#"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, MapIteration map-item-1 START~, Wait w START!
+    (refresh)
+    MapIteration map-item-1 SUCCEED!
+    Step s SUCCEED!
+    MapIteration map-item-0 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED ["q","w"]
+    "#);
 }
 
 #[tokio::test]
@@ -574,7 +1063,12 @@ async fn a_map_that_ends_early_writes_nothing_for_what_was_unfinished() {
             .await?;
         Ok::<_, Error>((result.completion_reason(), result.started_count()))
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @r#"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, Step s SUCCEED!, MapIteration map-item-1 START~, Step s START~, MapIteration map-item-2 START~, Step s START~
+    MapIteration map-item-0 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED ["MIN_SUCCESSFUL_REACHED",2]
+    "#);
 }
 
 #[tokio::test]
@@ -588,8 +1082,20 @@ async fn a_failing_item_ends_the_map_and_the_map_succeeds() {
         .await?
         .into_values()
     });
-    check!(calls_of(kit.clone()).await, @"");
-    check!(calls_of(kit.fault(Fault::CrashAfter(3))).await, @"");
+    check!(calls_of(kit.clone()).await, @"
+    Map m START~, MapIteration map-item-0 START~, MapIteration map-item-0 SUCCEED!
+    MapIteration map-item-1 START~, MapIteration map-item-1 FAIL!
+    Map m SUCCEED!
+    => FAILED Mine: no
+    ");
+    check!(calls_of(kit.fault(Fault::CrashAfter(3))).await, @"
+    Map m START~, MapIteration map-item-0 START~, MapIteration map-item-0 SUCCEED!
+    MapIteration map-item-1 START~, MapIteration map-item-1 FAIL!
+    Map m SUCCEED!
+    => killed
+
+    => FAILED Mine: no
+    ");
 }
 
 #[tokio::test]
@@ -601,7 +1107,10 @@ async fn a_custom_rule_can_end_a_map_before_anything_starts() {
             .await?;
         Ok::<_, Error>((result.completion_reason(), result.total_count()))
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @r#"
+    Map m START~, Map m SUCCEED!
+    => SUCCEEDED ["CUSTOM_COMPLETION_FAILED",0]
+    "#);
 }
 
 #[tokio::test]
@@ -614,7 +1123,14 @@ async fn batched_items_share_an_iteration() {
         .await?
         .into_values()
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @"
+    Map m START~, MapIteration map-item-0 START~, Step s START~, Step s SUCCEED!, MapIteration map-item-1 START~, Step s START~, Step s SUCCEED!
+    Step s START~, Step s SUCCEED!, Step s START~, Step s SUCCEED!
+    Step s START~, Step s SUCCEED!, MapIteration map-item-1 SUCCEED!
+    MapIteration map-item-0 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [0,1,2,3,4]
+    ");
 }
 
 // --- combinators ------------------------------------------------------------------------------
@@ -639,9 +1155,25 @@ async fn a_race_records_its_winner_before_the_loser_can_suspend_it() {
         ctx.wait(secs(1)).await?;
         Ok::<_, Error>(first)
     });
-    check!(calls_of(kit.clone()).await, @"");
+    check!(calls_of(kit.clone()).await, @r#"
+    RunInChildContext race START~, Step slow START~, Wait w START!
+    Step slow SUCCEED!
+    RunInChildContext race SUCCEED!
+    Wait START!
+    => PENDING
+
+    => SUCCEEDED "step"
+    "#);
     // Recorded: the inputs are made, and nothing of them runs.
-    check!(calls_of(kit.fault(Fault::CrashAfter(4))).await, @"");
+    check!(calls_of(kit.fault(Fault::CrashAfter(4))).await, @r#"
+    RunInChildContext race START~, Step slow START~, Wait w START!
+    Step slow SUCCEED!
+    RunInChildContext race SUCCEED!
+    Wait START!
+    => killed
+
+    => SUCCEEDED "step"
+    "#);
 }
 
 #[tokio::test]
@@ -650,7 +1182,14 @@ async fn joins_record_all_outcomes() {
         let inputs = inputs(&ctx);
         ctx.try_join_all("all", inputs).await
     });
-    check!(calls_of(all).await, @"");
+    check!(calls_of(all).await, @r#"
+    RunInChildContext all START~, Step slow START~, Wait w START!
+    Step slow SUCCEED!
+    => PENDING
+
+    RunInChildContext all SUCCEED!
+    => SUCCEEDED ["step","wait"]
+    "#);
     let settled = TestKit::new("f", async |ctx: Context, (): ()| {
         let good = ctx.step("good", async |_| Ok::<_, &str>(1));
         let bad = ctx.step("bad", async |_| Err("no")).retry(Retry::none());
@@ -662,7 +1201,11 @@ async fn joins_record_all_outcomes() {
                 .collect::<Vec<_>>(),
         )
     });
-    check!(calls_of(settled).await, @"");
+    check!(calls_of(settled).await, @"
+    RunInChildContext settled START~, Step good START~, Step good SUCCEED!, Step bad START~, Step bad FAIL!
+    RunInChildContext settled SUCCEED!
+    => SUCCEEDED [1,null]
+    ");
 }
 
 #[tokio::test]
@@ -674,8 +1217,18 @@ async fn a_combinator_whose_inputs_fail_records_its_failure() {
         };
         ctx.select_ok("any", [bad("a"), bad("b")]).await
     });
-    check!(calls_of(kit.clone()).await, @"");
-    check!(calls_of(kit.fault(Fault::CrashAfter(2))).await, @"");
+    check!(calls_of(kit.clone()).await, @"
+    RunInChildContext any START~, Step a START~, Step a FAIL!, Step b START~, Step b FAIL!
+    RunInChildContext any FAIL!
+    => FAILED CombinatorError: all 2 inputs failed: Error: no; Error: no
+    ");
+    check!(calls_of(kit.fault(Fault::CrashAfter(2))).await, @"
+    RunInChildContext any START~, Step a START~, Step a FAIL!, Step b START~, Step b FAIL!
+    RunInChildContext any FAIL!
+    => killed
+
+    => FAILED CombinatorError: all 2 inputs failed: Error: no; Error: no
+    ");
     let first = TestKit::new("f", async |ctx: Context, (): ()| {
         let bad = ctx.step("bad", async |_| Err("no")).retry(Retry::none());
         let slow = ctx.step("slow", async |_| {
@@ -684,7 +1237,11 @@ async fn a_combinator_whose_inputs_fail_records_its_failure() {
         });
         ctx.try_join_all("all", [bad.future(), slow.future()]).await
     });
-    check!(calls_of(first).await, @"");
+    check!(calls_of(first).await, @"
+    RunInChildContext all START~, Step bad START~, Step bad FAIL!, Step slow START~
+    RunInChildContext all FAIL!
+    => FAILED Error: no
+    ");
 }
 
 #[tokio::test]
@@ -693,7 +1250,10 @@ async fn empty_joins_are_recorded() {
         ctx.try_join_all::<u32, _>("all", Vec::<Input<u32>>::new())
             .await
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @"
+    RunInChildContext all START~, RunInChildContext all SUCCEED!
+    => SUCCEEDED []
+    ");
 }
 
 // --- with_retry and saga ----------------------------------------------------------------------
@@ -717,14 +1277,51 @@ fn block(failures: u32) -> TestKit {
 
 #[tokio::test]
 async fn a_retried_block_has_a_context_per_attempt_and_a_wait_between() {
-    check!(calls_of(block(0)).await, @"");
-    check!(calls_of(block(1)).await, @"");
-    check!(calls_of(block(2)).await, @"");
+    check!(calls_of(block(0)).await, @"
+    RunInChildContext block START~, RunInChildContext attempt-1 START~, Step s START~, Step s SUCCEED!
+    RunInChildContext attempt-1 SUCCEED!
+    RunInChildContext block SUCCEED!
+    => SUCCEEDED 1
+    ");
+    check!(calls_of(block(1)).await, @"
+    RunInChildContext block START~, RunInChildContext attempt-1 START~, Step s START~, Step s FAIL!
+    RunInChildContext attempt-1 FAIL!
+    Wait retry-delay-1 START!
+    => PENDING
+
+    RunInChildContext attempt-2 START~, Step s START~, Step s SUCCEED!
+    RunInChildContext attempt-2 SUCCEED!
+    RunInChildContext block SUCCEED!
+    => SUCCEEDED 2
+    ");
+    check!(calls_of(block(2)).await, @"
+    RunInChildContext block START~, RunInChildContext attempt-1 START~, Step s START~, Step s FAIL!
+    RunInChildContext attempt-1 FAIL!
+    Wait retry-delay-1 START!
+    => PENDING
+
+    RunInChildContext attempt-2 START~, Step s START~, Step s FAIL!
+    RunInChildContext attempt-2 FAIL!
+    RunInChildContext block FAIL!
+    => FAILED Error: boom
+    ");
 }
 
 #[tokio::test]
 async fn a_retried_block_goes_on_after_a_crash_in_its_wait() {
-    check!(calls_of(block(1).fault(Fault::CrashAfter(3))).await, @"");
+    check!(calls_of(block(1).fault(Fault::CrashAfter(3))).await, @"
+    RunInChildContext block START~, RunInChildContext attempt-1 START~, Step s START~, Step s FAIL!
+    RunInChildContext attempt-1 FAIL!
+    Wait retry-delay-1 START!
+    => killed
+
+    => PENDING
+
+    RunInChildContext attempt-2 START~, Step s START~, Step s SUCCEED!
+    RunInChildContext attempt-2 SUCCEED!
+    RunInChildContext block SUCCEED!
+    => SUCCEEDED 2
+    ");
 }
 
 #[tokio::test]
@@ -742,9 +1339,25 @@ async fn a_saga_undoes_in_reverse_each_part_as_a_step() {
         .await
     }
     let kit = TestKit::new("f", handler);
-    check!(calls_of(kit.clone()).await, @"");
+    check!(calls_of(kit.clone()).await, @"
+    Step a START~, Step a SUCCEED!
+    Step b START~, Step b SUCCEED!
+    Step c START~, Step c FAIL!
+    Step undo-b START~, Step undo-b SUCCEED!
+    Step undo-a START~, Step undo-a SUCCEED!
+    => FAILED Error: no
+    ");
     // A crash in the middle of undoing continues where it was.
-    check!(calls_of(kit.fault(Fault::CrashAfter(4))).await, @"");
+    check!(calls_of(kit.fault(Fault::CrashAfter(4))).await, @"
+    Step a START~, Step a SUCCEED!
+    Step b START~, Step b SUCCEED!
+    Step c START~, Step c FAIL!
+    Step undo-b START~, Step undo-b SUCCEED!
+    => killed
+
+    Step undo-a START~, Step undo-a SUCCEED!
+    => FAILED Error: no
+    ");
 }
 
 // --- spawned work, sequences ------------------------------------------------------------------
@@ -756,7 +1369,14 @@ async fn steps_in_sequence_never_share_a_request() {
         ctx.named_wait("w", secs(1)).await?;
         ctx.step("s2", async |_| Sure::Ok(2)).await
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @"
+    Step s1 START~, Step s1 SUCCEED!
+    Wait w START!
+    => PENDING
+
+    Step s2 START~, Step s2 SUCCEED!
+    => SUCCEEDED 2
+    ");
 }
 
 #[tokio::test]
@@ -769,7 +1389,12 @@ async fn spawned_operations_share_a_request() {
         second.await?;
         Ok::<_, Error>(sum)
     });
-    check!(calls_of(kit).await, @"");
+    check!(calls_of(kit).await, @"
+    Step s1 START~, Step s1 SUCCEED!, Wait w START!, Step s2 START~, Step s2 SUCCEED!
+    => PENDING
+
+    => SUCCEEDED 3
+    ");
 }
 
 #[tokio::test]
@@ -779,7 +1404,10 @@ async fn an_operation_that_is_never_awaited_records_nothing() {
         ctx.step("used", async |_| Sure::Ok(2)).await
     });
     let run = kit.run(()).await;
-    check!(calls(&run), @"");
+    check!(calls(&run), @"
+    Step used START~, Step used SUCCEED!
+    => SUCCEEDED 2
+    ");
     // It has consumed a position all the same.
     let second = outlast::core::id::Position::root().child(2).id();
     assert_eq!(run.operation("used").unwrap().id, second);
@@ -787,7 +1415,7 @@ async fn an_operation_that_is_never_awaited_records_nothing() {
 
 #[tokio::test]
 async fn a_handler_without_operations_asks_nothing() {
-    check!(calls_of(TestKit::new("f", async |_: Context, (): ()| Sure::Ok(1))).await, @"");
+    check!(calls_of(TestKit::new("f", async |_: Context, (): ()| Sure::Ok(1))).await, @"=> SUCCEEDED 1");
 }
 
 // --- large results ----------------------------------------------------------------------------
@@ -808,7 +1436,7 @@ async fn a_context_result_above_256_kib_is_replaced_and_its_body_runs_again_on_r
                 })
                 .await?;
             ctx.named_wait("w", secs(1)).await?;
-            Ok::<_, Error>(text.len() + 2)
+            Ok::<_, Error>(text == text_of(bytes))
         })
     };
     for (bytes, stored, children) in [
@@ -823,11 +1451,17 @@ async fn a_context_result_above_256_kib_is_replaced_and_its_body_runs_again_on_r
             .context_details
             .clone()
             .unwrap();
-        assert_eq!(run.result::<usize>().unwrap(), bytes);
         assert_eq!(context.result.as_deref().map(str::len), Some(stored));
         assert_eq!(context.replay_children, children);
         insta::allow_duplicates! {
-            check!(calls(&run), @"");
+            check!(calls(&run), @"
+            RunInChildContext ch START~, Step s START~, Step s SUCCEED!
+            RunInChildContext ch SUCCEED!
+            Wait w START!
+            => PENDING
+
+            => SUCCEEDED true
+            ");
         }
     }
 }
@@ -858,9 +1492,16 @@ async fn a_large_batch_result_is_replaced_by_a_summary_and_rebuilt_from_its_item
         Ok::<_, Error>(texts.iter().map(String::len).collect::<Vec<_>>())
     });
     let run = kit.run(()).await;
-    check!(calls(&run), @"");
+    check!(calls(&run), @"
+    Map m START~, MapIteration map-item-0 START~, MapIteration map-item-0 SUCCEED!, MapIteration map-item-1 START~, MapIteration map-item-1 SUCCEED!
+    Map m SUCCEED!
+    Wait w START!
+    => PENDING
+
+    => SUCCEEDED [200000,200001]
+    ");
     let stored = run.operation("m").unwrap().context_details.clone().unwrap();
-    check!(stored.result.unwrap(), @"");
+    check!(stored.result.unwrap(), @r#"{"type":"MapResult","totalCount":2,"completionReason":"ALL_COMPLETED","startedIndexes":[],"startedCount":0,"successCount":2,"failureCount":0,"status":"SUCCEEDED","itemStatuses":"SS"}"#);
     assert!(stored.replay_children);
     assert_eq!(run.result::<Vec<usize>>().unwrap(), [200_000, 200_001]);
 }
@@ -880,8 +1521,16 @@ async fn a_large_race_records_only_its_winner_and_reads_it_again() {
         Ok::<_, Error>(first.get(..1).unwrap_or_default().to_owned())
     });
     let run = kit.run(()).await;
-    check!(calls(&run), @"");
-    check!(run.operation("race").unwrap().result().unwrap(), @"");
+    check!(calls(&run), @r#"
+    RunInChildContext race START~, Step a START~, Step b START~
+    Step b SUCCEED!
+    RunInChildContext race SUCCEED!
+    Wait w START!
+    => PENDING
+
+    => SUCCEEDED "b"
+    "#);
+    check!(run.operation("race").unwrap().result().unwrap(), @r#"{"winner":1}"#);
     assert_eq!(run.result::<String>().unwrap(), "b");
 }
 
@@ -899,26 +1548,52 @@ async fn a_large_callback_reply_is_not_stored_twice() {
         .run(())
         .await;
     assert!(run.operation("wfc").unwrap().replays_children());
-    check!(calls(&run), @"");
+    check!(calls(&run), @"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc SUCCEED!
+    Wait w START!
+    => PENDING
+
+    => SUCCEEDED 262145
+    ");
 }
 
 #[tokio::test]
 async fn a_final_result_above_the_answer_limit_travels_as_an_update() {
     const LIMIT: usize = 6 * 1024 * 1024 - 50;
-    for bytes in [LIMIT - 1, LIMIT] {
-        let kit = TestKit::new("f", move |_: Context, (): ()| async move {
+    for (bytes, answered, written) in [
+        (LIMIT - 1, LIMIT - 1, 0),
+        (LIMIT, LIMIT, 0),
+        (LIMIT + 1, 0, LIMIT + 1),
+    ] {
+        let function = Function::new("f", move |_: Context, (): ()| async move {
             Sure::Ok(text_of(bytes))
         });
-        let run = kit.run(()).await;
-        assert_eq!(run.requests(), 0);
-        assert_eq!(run.raw_result().map(str::len), Some(bytes));
+        let backend = Arc::new(Fake::default());
+        let outcome = backend.invoke(&function, Vec::new()).await;
+        let answer = outcome.answer.unwrap();
+        assert_eq!(answer.status, InvocationStatus::Succeeded);
+        assert_eq!(answer.result.map(|result| result.len()), Some(answered));
+        let updates: Vec<_> = backend
+            .written()
+            .into_iter()
+            .flat_map(|r| r.updates)
+            .collect();
+        assert_eq!(updates.len(), usize::from(written > 0));
+        for update in updates {
+            // The execution's own id, and nothing that belongs to operations.
+            assert_eq!(update.id.as_str(), "e1");
+            assert_eq!(update.operation_type, OperationType::Execution);
+            assert_eq!(update.action, OperationAction::Succeed);
+            assert_eq!(update.payload.map(|payload| payload.len()), Some(written));
+            assert!(
+                update.name.is_none() && update.sub_type.is_none() && update.parent_id.is_none()
+            );
+        }
     }
-    let kit = TestKit::new("f", move |_: Context, (): ()| async move {
-        Sure::Ok(text_of(LIMIT + 1))
-    });
-    let run = kit.run(()).await;
-    assert_eq!(run.raw_result().map(str::len), Some(LIMIT + 1));
-    check!(calls(&run), @"");
 }
 
 #[tokio::test]
@@ -931,6 +1606,10 @@ async fn a_final_error_above_the_answer_limit_travels_as_an_update() {
         .quotas(|quotas| quotas.error_bytes_max = 8 * 1024 * 1024)
         .run(())
         .await;
-    check!(calls(&run), @"");
+    check!(calls(&run), @"
+    Step s START~, Step s SUCCEED!
+    EXECUTION FAIL!
+    => FAILED without an error
+    ");
     assert_eq!(run.error().unwrap().error_type.as_deref(), Some("Mine"));
 }
