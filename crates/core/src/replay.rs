@@ -230,7 +230,12 @@ fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-fn describe(operation_type: OperationType, sub_type: Option<&str>, name: Option<&str>) -> String {
+/// An operation in one phrase, as a [`Mismatch`] shows it.
+pub fn describe(
+    operation_type: OperationType,
+    sub_type: Option<&str>,
+    name: Option<&str>,
+) -> String {
     let label = sub_type.unwrap_or(operation_type.as_str());
     match name {
         Some(name) => format!("{label} \"{name}\""),

@@ -215,10 +215,7 @@ where
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    // A record where none belongs: the code switched from nested to flat.
-    if op.record().is_some() {
-        op.meet_virtual().await;
-    }
+    op.meet_virtual().await;
     let mode = if op.scope.mode() == Mode::ReplaySucceeded {
         Mode::ReplaySucceeded
     } else {

@@ -68,10 +68,13 @@ impl Context {
     /// Claims the next position for an operation of this context.
     pub(crate) fn claim(&self, name: &str) -> Claim {
         let scope = self.scope.clone();
-        let problem = misuse(&scope).or_else(|| invalid_name(name));
+        let bad_name = invalid_name(name);
+        // An error that says what is wrong with a name does not need it a second time.
+        let named = !name.is_empty() && bad_name.is_none();
+        let problem = misuse(&scope).or(bad_name);
         let mut claim = Claim {
             position: Position::root(),
-            name: (!name.is_empty()).then(|| name.into()),
+            name: named.then(|| name.into()),
             since: scope.now(),
             scope,
             problem,
@@ -184,8 +187,9 @@ pub(crate) fn invalid_name(name: &str) -> Option<Error> {
     let problem = if let Some(bad) = name.chars().find(|c| !(' '..='~').contains(c)) {
         format!("the operation name {name:?} contains {bad:?}: only printable ASCII is allowed")
     } else if name.len() > limits::NAME_LENGTH_MAX {
+        let beginning: String = name.chars().take(20).collect();
         format!(
-            "an operation's name has {} characters, {} are allowed",
+            "the operation name \"{beginning}…\" has {} characters, {} are allowed",
             name.len(),
             limits::NAME_LENGTH_MAX
         )

@@ -15,7 +15,7 @@ use crate::{
 };
 use outlast_core::{
     id::{OperationId, Position, digest128},
-    replay::{Identity, Mismatch},
+    replay::{Identity, Mismatch, describe},
     time::Timestamp,
     wire::{
         ErrorObject, Operation, OperationAction, OperationStatus, OperationType, OperationUpdate,
@@ -185,19 +185,26 @@ impl Op {
         record
     }
 
-    /// A record stands where a block without one is about to run: the code changed.
+    /// Fails if a record stands where a block without one is about to run: the code changed.
     pub(crate) async fn meet_virtual(&self) {
-        let recorded = self
-            .record()
-            .map(|record| record.operation_type.to_string())
-            .unwrap_or_default();
+        let Some(record) = self.record() else {
+            return;
+        };
         let mismatch = Mismatch {
             position: self.identity.position.clone(),
             id: self.id().clone(),
             attribute: "nesting",
-            recorded_operation: recorded,
+            recorded_operation: describe(
+                record.operation_type,
+                record.sub_type.as_deref(),
+                record.name.as_deref(),
+            ),
             recorded: "nested".to_owned(),
-            current_operation: self.identity.sub_type.to_string(),
+            current_operation: describe(
+                self.identity.operation_type,
+                Some(&self.identity.sub_type),
+                self.identity.name.as_deref(),
+            ),
             current: "flat".to_owned(),
         };
         self.abort(Fault::Mismatch(Box::new(mismatch))).await

@@ -136,6 +136,11 @@ fn applied(update: &OperationUpdate) -> Operation {
     operation.name.clone_from(&update.name);
     operation.sub_type.clone_from(&update.sub_type);
     operation.parent_id.clone_from(&update.parent_id);
+    if update.operation_type == OperationType::Step {
+        let details = operation.step_details.get_or_insert_default();
+        details.result.clone_from(&update.payload);
+        details.error.clone_from(&update.error);
+    }
     operation
 }
 
