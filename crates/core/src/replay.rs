@@ -53,6 +53,11 @@ impl Journal {
         self.operations.get(at)
     }
 
+    /// Whether an operation is recorded under `id`.
+    pub fn contains(&self, id: &OperationId) -> bool {
+        self.find(id).is_some()
+    }
+
     /// Where an operation stands: usually right after the one asked for last.
     fn find(&self, id: &OperationId) -> Option<usize> {
         match self.operations.get(self.next) {

@@ -342,12 +342,25 @@ impl Scope {
                 let next = self
                     .position
                     .child(self.numbers.load(Ordering::Relaxed) + 1);
-                if !self.invocation.has_record_at_or_below(&next) {
+                if !self.invocation.has_record_at_or_below(&next) && !self.has_more() {
                     self.leave_replay();
                 }
                 self.mode() == Mode::Replay
             }
         }
+    }
+
+    /// Whether something is recorded here that the code has not come to. The next number does not
+    /// tell when operations are known by keys. A virtual context cannot tell its own from those of
+    /// the context around it.
+    fn has_more(&self) -> bool {
+        let around = self.parent.as_ref();
+        let is_virtual = around.is_some_and(|around| around.record_id == self.record_id);
+        !is_virtual
+            && self
+                .invocation
+                .lifecycle
+                .with(|state| state.is_ahead(&self.record_id))
     }
 
     fn draw(&self) -> u128 {

@@ -299,7 +299,7 @@ async fn run(
     invocation.lifecycle.with(|state| {
         state.token = input.checkpoint_token;
         for operation in operations {
-            state.journal.put(operation);
+            state.load(operation);
         }
     });
     let info = announce(&invocation, &input.updated_operation_ids, payload.clone());

@@ -52,6 +52,10 @@ impl Claim {
             name: self.name,
             parent_id: self.scope.record_id.clone(),
         };
+        if self.scope.mode() == Mode::Replay && self.problem.is_none() {
+            let lifecycle = &self.scope.invocation.lifecycle;
+            lifecycle.with(|state| state.claimed(&identity));
+        }
         Op {
             identity: Arc::new(identity),
             scope: self.scope,

@@ -209,7 +209,7 @@ async fn keyed_operations_count_for_replay() {
     kit.run(()).await;
     check!(notes.text(), @"
     top live, after-a live, in-top live, in-after-b live
-    top live, after-a live, in-top live, in-after-b live, after-ch live
+    top replay, after-a replay, in-top replay, in-after-b replay, after-ch live
     ");
 }
 
