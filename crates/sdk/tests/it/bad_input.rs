@@ -7,8 +7,7 @@ use crate::{
 };
 use insta::assert_snapshot as check;
 use outlast::{
-    Completion, CompletionDecision, Config, Context, Error, Function, Nesting, Retry,
-    WaitStrategy,
+    Completion, CompletionDecision, Config, Context, Error, Function, Nesting, Retry, WaitStrategy,
     backend::Abilities,
     codec::{Codec, CodecError, Place},
     core::wire::{ExecutionStatus, OperationStatus, OperationType},

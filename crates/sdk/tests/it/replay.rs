@@ -26,6 +26,14 @@ impl Notes {
             .push((label.to_owned(), value.to_string()));
     }
 
+    /// Everything there is to see of an error.
+    fn error(&self, label: &str, error: &Option<Error>) {
+        let text = error
+            .as_ref()
+            .map(|error| format!("{error:?} | {error} | {error:#}"));
+        self.note(label, text.unwrap_or_default());
+    }
+
     /// Whether code of this context is being repeated.
     fn mode(&self, label: &str, ctx: &Context) {
         self.note(label, if ctx.is_replaying() { "replay" } else { "live" });
@@ -55,8 +63,9 @@ impl Notes {
         assert_eq!(values.len(), labels, "{:#?}", values.keys());
         for (label, values) in values {
             assert!(values.len() > 1, "{label} was never replayed");
+            let first = values.first();
             assert!(
-                values.windows(2).all(|pair| pair[0] == pair[1]),
+                values.iter().all(|value| Some(value) == first),
                 "{label}: {values:#?}"
             );
         }
@@ -290,15 +299,20 @@ struct Outer(#[source] std::fmt::Error);
 
 /// Every operation fails once; whoever sees the errors cannot tell the first run from a replay.
 async fn fail_everywhere(ctx: Context, notes: Notes) -> Result<()> {
-    let note = |label: &str, error: Option<Error>| {
-        let error = error.unwrap();
-        notes.note(label, format!("{error:?} | {error} | {error:#}"));
-    };
-    let boom = || {
-        ctx.step("boom", async |_| Err::<u32, _>(Outer(std::fmt::Error)))
-            .retry(Retry::none())
-    };
-    note("step", boom().await.err());
+    fail_in_steps(&ctx, &notes).await;
+    fail_outside(&ctx, &notes).await?;
+    fail_in_blocks(&ctx, &notes).await?;
+    ctx.wait(secs(1)).await
+}
+
+fn boom(ctx: &Context) -> outlast::Step<'static, u32, Outer> {
+    ctx.step("boom", async |_| Err::<u32, _>(Outer(std::fmt::Error)))
+        .retry(Retry::none())
+}
+
+async fn fail_in_steps(ctx: &Context, notes: &Notes) {
+    let note = |label: &str, error: Option<Error>| notes.error(label, &error);
+    note("step", boom(ctx).await.err());
     let panics = ctx.step("panics", async |_| -> Sure<u32> { panic!("by design") });
     note("panic", panics.retry(Retry::none()).await.err());
     let slow = ctx.step("slow", async |_| {
@@ -311,6 +325,13 @@ async fn fail_everywhere(ctx: Context, notes: Notes) -> Result<()> {
     );
     let unwritable = ctx.step("map", async |_| Sure::Ok(BTreeMap::from([((1, 2), 3)])));
     note("codec", unwritable.await.err());
+    let strategy = WaitStrategy::until(|_: &u32| false).max_attempts(1);
+    let condition = ctx.wait_for_condition("cond", 0, async |n: u32, _| Sure::Ok(n), strategy);
+    note("condition", condition.await.err());
+}
+
+async fn fail_outside(ctx: &Context, notes: &Notes) -> Result<()> {
+    let note = |label: &str, error: Option<Error>| notes.error(label, &error);
     note(
         "callback",
         ctx.create_callback::<u32>("cb").await?.result().await.err(),
@@ -338,9 +359,11 @@ async fn fail_everywhere(ctx: Context, notes: Notes) -> Result<()> {
         "signal",
         ctx.wait_signal::<u32>("go").timeout(secs(1)).await.err(),
     );
-    let strategy = WaitStrategy::until(|_: &u32| false).max_attempts(1);
-    let condition = ctx.wait_for_condition("cond", 0, async |n: u32, _| Sure::Ok(n), strategy);
-    note("condition", condition.await.err());
+    Ok(())
+}
+
+async fn fail_in_blocks(ctx: &Context, notes: &Notes) -> Result<()> {
+    let note = |label: &str, error: Option<Error>| notes.error(label, &error);
     let child = ctx.run_in_child_context("ch", async |ctx| {
         ctx.invoke::<_, u32>("inv", "other", 1).await
     });
@@ -350,14 +373,14 @@ async fn fail_everywhere(ctx: Context, notes: Notes) -> Result<()> {
     });
     note("map", items.await?.into_values().err());
     note("select_ok", {
-        let inputs = [boom(), boom()];
+        let inputs = [boom(ctx), boom(ctx)];
         ctx.select_ok("any", inputs).await.err()
     });
     note("race", {
-        let inputs = [boom()];
+        let inputs = [boom(ctx)];
         ctx.race("race", inputs).await.err()
     });
-    let inputs = [boom()];
+    let inputs = [boom(ctx)];
     note(
         "join_all",
         ctx.join_all("all", inputs)
@@ -366,7 +389,7 @@ async fn fail_everywhere(ctx: Context, notes: Notes) -> Result<()> {
             .and_then(Result::err),
     );
     let large = ctx.step("large", async |_| Ok::<_, Outer>(300_000));
-    let texts = [boom(), large];
+    let texts = [boom(ctx), large];
     let settled = ctx
         .join_all(
             "large",
@@ -380,7 +403,12 @@ async fn fail_everywhere(ctx: Context, notes: Notes) -> Result<()> {
         async |_, _| Err::<u32, _>(Error::new("Mine", "no")),
     );
     note("with_retry", block.await.err());
-    ctx.wait(secs(1)).await
+    let saga = async |saga: outlast::Saga<'static>| {
+        saga.undo_with("undo", Retry::none(), async |_| Err("stuck"));
+        boom(ctx).await
+    };
+    note("saga", ctx.saga(saga).await.err());
+    Ok(())
 }
 
 #[tokio::test]
@@ -404,7 +432,7 @@ async fn errors_are_the_same_on_the_first_run_and_on_every_replay() {
         "{:?}",
         run.error()
     );
-    notes.assert_stable(20);
+    notes.assert_stable(21);
 }
 
 #[tokio::test]

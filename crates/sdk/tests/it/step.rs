@@ -13,13 +13,7 @@ async fn a_quick_step_is_one_request() {
     let run = TestKit::new("one", one).run("World").await;
     assert_eq!(run.result::<String>().unwrap(), "Hello, World!");
     insta::assert_snapshot!(run.requests_text(), @"Step greet START~, Step greet SUCCEED!");
-    insta::assert_snapshot!(run.history_text(), @r#"
-    1 +0.000 ExecutionStarted 32f09b3f-1435-8cbb-8207-05fd52c42d63 input="World" timeout=31622400s
-    2 +0.000 StepStarted greet
-    3 +0.000 StepSucceeded greet attempt=1 result="Hello, World!"
-    4 +0.000 InvocationCompleted
-    5 +0.000 ExecutionSucceeded 32f09b3f-1435-8cbb-8207-05fd52c42d63 result="Hello, World!"
-    "#);
+    insta::assert_snapshot!(run.history_text(), @"");
 }
 
 #[tokio::test]
@@ -38,12 +32,6 @@ async fn a_failing_step_is_retried_after_its_delay() {
     .run(())
     .await;
     assert_eq!(run.result::<u32>().unwrap(), 3);
-    insta::assert_snapshot!(run.requests_text(), @"
-    Step flaky START~, Step flaky RETRY!
-
-    Step flaky START~, Step flaky RETRY!
-
-    Step flaky START~, Step flaky SUCCEED!
-    ");
+    insta::assert_snapshot!(run.requests_text(), @"");
     insta::assert_snapshot!(run.history_text(), @"");
 }
