@@ -845,13 +845,24 @@ async fn a_flat_context_writes_nothing_of_its_own() {
 #[tokio::test]
 async fn a_context_that_suspends_at_once_is_flushed_before_the_answer() {
     let kit = TestKit::new("f", async |ctx: Context, (): ()| {
-        let callback = ctx.create_callback::<String>("cb").spawn();
-        ctx.run_in_child_context("ch", async |_| callback.await?.result().await)
+        let callback = ctx.create_callback::<String>("cb").await?;
+        ctx.run_in_child_context("ch", async |_| callback.result().await)
             .await
     })
     .callback("cb", Answer::succeed("R").after(secs(5)));
-    check!(calls_of(kit).await, @r#"
-    RunInChildContext ch START~, Callback cb START!
+    check!(calls_of(kit.clone()).await, @r#"
+    Callback cb START!
+    RunInChildContext ch START~
+    => PENDING
+
+    RunInChildContext ch SUCCEED!
+    => SUCCEEDED "R"
+    "#);
+    check!(calls_of(kit.fault(Fault::CrashAfter(1))).await, @r#"
+    Callback cb START!
+    => killed
+
+    RunInChildContext ch START~
     => PENDING
 
     RunInChildContext ch SUCCEED!
@@ -1045,6 +1056,32 @@ async fn a_waiting_item_suspends_only_when_no_other_can_run() {
     MapIteration map-item-0 SUCCEED!
     Map m SUCCEED!
     => SUCCEEDED ["q","w"]
+    "#);
+}
+
+#[tokio::test]
+async fn a_waiting_item_keeps_its_slot() {
+    let kit = TestKit::new("f", async |ctx: Context, (): ()| {
+        ctx.map("m", [0, 1], async |ctx, item| {
+            if item == 0 {
+                ctx.named_wait("w", secs(1)).await?;
+                return Ok("w".to_owned());
+            }
+            ctx.step("s", async |_| Sure::Ok("q".to_owned())).await
+        })
+        .max_concurrency(1)
+        .await?
+        .into_values()
+    });
+    check!(calls_of(kit).await, @r#"
+    Map m START~, MapIteration map-item-0 START~, Wait w START!
+    => PENDING
+
+    MapIteration map-item-0 SUCCEED!
+    MapIteration map-item-1 START~, Step s START~, Step s SUCCEED!
+    MapIteration map-item-1 SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED ["w","q"]
     "#);
 }
 
@@ -1416,6 +1453,36 @@ async fn an_operation_that_is_never_awaited_records_nothing() {
 #[tokio::test]
 async fn a_handler_without_operations_asks_nothing() {
     check!(calls_of(TestKit::new("f", async |_: Context, (): ()| Sure::Ok(1))).await, @"=> SUCCEEDED 1");
+}
+
+#[tokio::test]
+async fn every_update_names_its_operation_and_its_parent() {
+    let kits = [
+        exchange(1),
+        child(),
+        map(2, Nesting::Nested, 250),
+        map(2, Nesting::Flat, 0),
+        block(1),
+        condition(2, 250),
+    ];
+    for kit in kits {
+        let run = kit.run(()).await;
+        let mut nested = 0;
+        let requests = run.invocations().iter().flat_map(|i| &i.requests);
+        for (update, _) in requests.flat_map(|request| &request.updates) {
+            let mut operations = run.operations().iter();
+            let operation = operations.find(|known| known.id == update.id).unwrap();
+            assert_eq!(update.parent_id, operation.parent_id);
+            assert_eq!(update.name, operation.name);
+            assert_eq!(update.sub_type, operation.sub_type);
+            nested += usize::from(update.parent_id.is_some());
+        }
+        let has_children = run
+            .operations()
+            .iter()
+            .any(|known| known.parent_id.is_some());
+        assert_eq!(nested > 0, has_children);
+    }
 }
 
 // --- large results ----------------------------------------------------------------------------
