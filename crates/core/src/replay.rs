@@ -53,6 +53,11 @@ impl Journal {
         self.operations.get(at)
     }
 
+    /// Whether an operation is recorded under `id`.
+    pub fn contains(&self, id: &OperationId) -> bool {
+        self.find(id).is_some()
+    }
+
     /// Where an operation stands: usually right after the one asked for last.
     fn find(&self, id: &OperationId) -> Option<usize> {
         match self.operations.get(self.next) {
@@ -230,7 +235,12 @@ fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-fn describe(operation_type: OperationType, sub_type: Option<&str>, name: Option<&str>) -> String {
+/// An operation in one phrase, as a [`Mismatch`] shows it.
+pub fn describe(
+    operation_type: OperationType,
+    sub_type: Option<&str>,
+    name: Option<&str>,
+) -> String {
     let label = sub_type.unwrap_or(operation_type.as_str());
     match name {
         Some(name) => format!("{label} \"{name}\""),

@@ -212,30 +212,36 @@ impl Batch {
     /// Closing updates for the steps of a batch that the backend refused for good.
     ///
     /// Their bodies have run; without a recorded outcome they would run again on every replay. The
-    /// reason takes the place of whatever made the batch unacceptable.
+    /// reason takes the place of whatever made the batch unacceptable. The starts of steps and of
+    /// the contexts around them come along: without its context no operation is accepted.
     pub(crate) fn failures_in_place(
         updates: &[OperationUpdate],
         reason: &str,
     ) -> Vec<OperationUpdate> {
-        updates
-            .iter()
-            .filter(|update| {
-                update.operation_type == OperationType::Step
-                    && update.action != OperationAction::Start
-            })
-            .map(|update| {
-                let mut failure = OperationUpdate::new(
-                    update.id.clone(),
-                    OperationType::Step,
-                    OperationAction::Fail,
-                );
+        let ran = |update: &OperationUpdate| {
+            update.operation_type == OperationType::Step && update.action != OperationAction::Start
+        };
+        if !updates.iter().any(ran) {
+            return Vec::new();
+        }
+        let kept = updates.iter().filter_map(|update| {
+            if ran(update) {
+                let action = OperationAction::Fail;
+                let mut failure =
+                    OperationUpdate::new(update.id.clone(), OperationType::Step, action);
                 failure.parent_id.clone_from(&update.parent_id);
                 failure.name.clone_from(&update.name);
                 failure.sub_type.clone_from(&update.sub_type);
                 failure.error = Some(ErrorObject::new("CheckpointRejectedError", reason));
-                failure
-            })
-            .collect()
+                return Some(failure);
+            }
+            let block = matches!(
+                update.operation_type,
+                OperationType::Step | OperationType::Context
+            );
+            (block && update.action == OperationAction::Start).then(|| update.clone())
+        });
+        kept.collect()
     }
 }
 
@@ -352,9 +358,15 @@ mod tests {
         start.action = OperationAction::Start;
         let mut context = update(2, 0);
         context.operation_type = OperationType::Context;
-        let failures = Batch::failures_in_place(&[start, context, update(3, 9)], "too large");
-        assert_eq!(failures.len(), 1);
-        assert_eq!(failures[0].action, OperationAction::Fail);
-        assert!(failures[0].payload.is_none());
+        let mut around = update(4, 0);
+        around.operation_type = OperationType::Context;
+        around.action = OperationAction::Start;
+        let batch = [around, start, context, update(3, 9)];
+        let failures = Batch::failures_in_place(&batch, "too large");
+        let actions: Vec<_> = failures.iter().map(|update| update.action).collect();
+        let start = OperationAction::Start;
+        assert_eq!(actions, [start, start, OperationAction::Fail]);
+        assert!(failures[2].payload.is_none());
+        assert!(Batch::failures_in_place(&batch[..3], "too large").is_empty());
     }
 }

@@ -167,7 +167,14 @@ where
                 op.finish(record);
                 return Err(op.failure(ErrorKind::ChildContext, record.error()));
             }
-            OperationStatus::Started => mode_by_children(&op),
+            OperationStatus::Started => {
+                let inside = Some(op.id().clone());
+                let lifecycle = &op.scope.invocation.lifecycle;
+                match lifecycle.with(|state| state.is_ahead(&inside)) {
+                    true => Mode::Replay,
+                    false => Mode::Execution,
+                }
+            }
             status => return op.unexpected(status).await,
         },
     };
@@ -183,7 +190,7 @@ where
     close(&op, &pack, result).await
 }
 
-/// Whether a context that has begun still has recorded operations to repeat.
+/// Whether a context without a record still has recorded operations to repeat.
 fn mode_by_children(op: &Op) -> Mode {
     let first = op.identity.position.child(1);
     if op.scope.invocation.has_record_at_or_below(&first) {
@@ -199,8 +206,7 @@ where
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    let record = (!flat).then(|| op.id().clone());
-    let scope = op.scope.child(op.identity.position.clone(), record, mode);
+    let scope = op.inner_scope(mode, flat);
     let _close = CloseOnDrop(scope.clone());
     let announced = Announced::context(op, mode != Mode::Execution);
     let label = format!("the body of {}", op.reference());
@@ -216,10 +222,7 @@ where
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    // A record where none belongs: the code switched from nested to flat.
-    if op.record().is_some() {
-        op.meet_virtual().await;
-    }
+    op.meet_virtual().await;
     let mode = if op.scope.mode() == Mode::ReplaySucceeded {
         Mode::ReplaySucceeded
     } else {

@@ -229,7 +229,10 @@ where
                 op.finish(record);
                 let stripped = record.result().map_or("", AsRef::as_ref);
                 let stripped: Stripped = serde_json::from_str(stripped).unwrap_or_default();
-                return again(kind, inputs, stripped.winner).await;
+                let outcome = again(kind, inputs, stripped.winner).await;
+                let encoded = outcome.map(|outcome| op.encode(&coding, &outcome));
+                let payload = encoded?.await?;
+                return op.decode(&coding, Some(&payload)).await;
             }
             OperationStatus::Succeeded => {
                 op.finish(record);

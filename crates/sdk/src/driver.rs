@@ -10,7 +10,7 @@ use crate::{
 };
 use crate::{
     backend::{BackendError, BoxFuture, SharedBackend},
-    checkpoint::{Batch, Due},
+    checkpoint::{Batch, Delivery, Due},
     context::Scope,
     error::panic_message,
     invocation::{HandlerResult, Invocation},
@@ -282,9 +282,7 @@ impl<'a> Driver<'a> {
                     let (batch, token) =
                         self.with(|state| (state.queue.seal(), state.token.clone()));
                     self.requests += 1;
-                    if let Some(trace) = &self.invocation.config.trace {
-                        trace(&batch.updates, &batch.deliveries);
-                    }
+                    self.invocation.trace(&batch.updates, &batch.deliveries);
                     self.writing =
                         Some(Box::pin(write(self.invocation, self.backend, batch, token)));
                 }
@@ -458,6 +456,8 @@ async fn write(
             if !error.is_retryable() {
                 let updates = Batch::failures_in_place(&batch.updates, &error.to_string());
                 if !updates.is_empty() {
+                    let waited = vec![Delivery::Synchronous; updates.len()];
+                    invocation.trace(&updates, &waited);
                     let request = CheckpointRequest {
                         checkpoint_token: token,
                         updates,

@@ -252,9 +252,7 @@ impl<T> Future for DurableFuture<T> {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(result) = taken {
-            this.done = true;
-            this.park.leave();
-            return Poll::Ready(result);
+            return this.finish(result);
         }
         let Some(current) = Current::get() else {
             let message = "a durable future was awaited outside the handler's own code";
@@ -288,13 +286,28 @@ impl<T> Future for DurableFuture<T> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
             if let Some(result) = taken {
-                this.done = true;
-                this.park.leave();
-                return Poll::Ready(result);
+                return this.finish(result);
             }
         }
         this.park.enter(current.actor);
         Poll::Pending
+    }
+}
+
+impl<T> DurableFuture<T> {
+    /// The operation has ended for whoever awaits it: its context's time moves on.
+    fn finish(&mut self, result: Result<T>) -> Poll<Result<T>> {
+        self.done = true;
+        self.park.leave();
+        // The body of a step does not run again on replay, so what it awaits moves no time.
+        if let Some(current) = Current::get().filter(|current| current.body.is_none()) {
+            let lifecycle = &current.scope.invocation.lifecycle;
+            let record = lifecycle.with(|state| state.journal.get(&self.identity.id).cloned());
+            current
+                .scope
+                .passed(record.and_then(|record| record.end_timestamp));
+        }
+        Poll::Ready(result)
     }
 }
 

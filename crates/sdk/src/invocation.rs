@@ -5,6 +5,7 @@
 
 use crate::{
     backend::{Abilities, Backend, BackendError, BoxFuture, SharedBackend},
+    checkpoint::Delivery,
     config::{Config, Executor},
     context::{Context, Mode, Scope},
     driver::{Driver, Ending},
@@ -128,6 +129,13 @@ impl Invocation {
                     .push(future);
                 self.lifecycle.with(crate::lifecycle::State::notify_driver);
             }
+        }
+    }
+
+    /// Shows a batch that is about to be sent to whoever watches.
+    pub(crate) fn trace(&self, updates: &[OperationUpdate], deliveries: &[Delivery]) {
+        if let Some(trace) = &self.config.trace {
+            trace(updates, deliveries);
         }
     }
 
@@ -291,7 +299,7 @@ async fn run(
     invocation.lifecycle.with(|state| {
         state.token = input.checkpoint_token;
         for operation in operations {
-            state.journal.put(operation);
+            state.load(operation);
         }
     });
     let info = announce(&invocation, &input.updated_operation_ids, payload.clone());
@@ -477,6 +485,7 @@ async fn close(
     answer: InvocationOutput,
 ) -> Answer {
     let checkpoint_token = invocation.lifecycle.with(|state| state.token.clone());
+    invocation.trace(std::slice::from_ref(&update), &[Delivery::Synchronous]);
     let request = CheckpointRequest {
         checkpoint_token,
         updates: vec![update],

@@ -100,6 +100,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) journal: Journal,
+    /// Operations that earlier invocations recorded, by context, and that the code has not come to.
+    ahead: HashMap<Option<OperationId>, usize>,
     pub(crate) queue: Queue,
     pub(crate) token: String,
     actors: HashMap<ActorId, Actor>,
@@ -347,6 +349,28 @@ impl State {
             self.wake(waiter.actor);
             self.wakes.push(waiter.waker);
         }
+    }
+
+    // --- replay -------------------------------------------------------------------------------
+
+    /// Takes over an operation that an earlier invocation recorded.
+    pub(crate) fn load(&mut self, operation: Operation) {
+        *self.ahead.entry(operation.parent_id.clone()).or_default() += 1;
+        self.journal.put(operation);
+    }
+
+    /// The code has come to an operation that an earlier invocation may have recorded.
+    pub(crate) fn claimed(&mut self, identity: &Identity) {
+        if self.journal.contains(&identity.id)
+            && let Some(ahead) = self.ahead.get_mut(&identity.parent_id)
+        {
+            *ahead = ahead.saturating_sub(1);
+        }
+    }
+
+    /// Whether operations of this context were recorded that the code has not come to.
+    pub(crate) fn is_ahead(&self, context: &Option<OperationId>) -> bool {
+        self.ahead.get(context).is_some_and(|ahead| *ahead > 0)
     }
 
     // --- operations ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ use crate::{
 };
 use outlast_core::{
     id::{OperationId, Position, digest128},
-    replay::{Identity, Mismatch},
+    replay::{Identity, Mismatch, describe},
     time::Timestamp,
     wire::{
         ErrorObject, Operation, OperationAction, OperationStatus, OperationType, OperationUpdate,
@@ -37,6 +37,8 @@ pub(crate) struct Claim {
     pub(crate) position: Position,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) problem: Option<Error>,
+    /// The context's time when the position was claimed, which is the same on every replay.
+    pub(crate) since: Timestamp,
 }
 
 impl Claim {
@@ -50,10 +52,15 @@ impl Claim {
             name: self.name,
             parent_id: self.scope.record_id.clone(),
         };
+        if self.scope.mode() == Mode::Replay && self.problem.is_none() {
+            let lifecycle = &self.scope.invocation.lifecycle;
+            lifecycle.with(|state| state.claimed(&identity));
+        }
         Op {
             identity: Arc::new(identity),
             scope: self.scope,
             problem: self.problem,
+            since: self.since,
             spawned: false,
         }
     }
@@ -66,6 +73,7 @@ pub(crate) struct Op {
     pub(crate) identity: Arc<Identity>,
     /// Why it must not start, if so.
     pub(crate) problem: Option<Error>,
+    pub(crate) since: Timestamp,
     pub(crate) spawned: bool,
 }
 
@@ -116,6 +124,13 @@ impl Op {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.scope.invocation.config.clock.now()
+    }
+
+    /// The context that this operation is, for its body.
+    pub(crate) fn inner_scope(&self, mode: Mode, flat: bool) -> Arc<Scope> {
+        let record = (!flat).then(|| self.id().clone());
+        let position = self.identity.position.clone();
+        self.scope.child(position, record, mode, self.since)
     }
 
     /// Random bits that belong to this operation and attempt, the same on every replay.
@@ -174,19 +189,26 @@ impl Op {
         record
     }
 
-    /// A record stands where a block without one is about to run: the code changed.
+    /// Fails if a record stands where a block without one is about to run: the code changed.
     pub(crate) async fn meet_virtual(&self) {
-        let recorded = self
-            .record()
-            .map(|record| record.operation_type.to_string())
-            .unwrap_or_default();
+        let Some(record) = self.record() else {
+            return;
+        };
         let mismatch = Mismatch {
             position: self.identity.position.clone(),
             id: self.id().clone(),
             attribute: "nesting",
-            recorded_operation: recorded,
+            recorded_operation: describe(
+                record.operation_type,
+                record.sub_type.as_deref(),
+                record.name.as_deref(),
+            ),
             recorded: "nested".to_owned(),
-            current_operation: self.identity.sub_type.to_string(),
+            current_operation: describe(
+                self.identity.operation_type,
+                Some(&self.identity.sub_type),
+                self.identity.name.as_deref(),
+            ),
             current: "flat".to_owned(),
         };
         self.abort(Fault::Mismatch(Box::new(mismatch))).await
@@ -339,7 +361,9 @@ impl Op {
     /// The operation is over: its resources go, its context moves on.
     pub(crate) fn finish(&self, record: &Operation) {
         self.mark(OperationState::Completed);
-        self.scope.passed(record.end_timestamp);
+        // A spawned operation ends for its context when its handle is awaited, not before.
+        self.scope
+            .passed(record.end_timestamp.filter(|_| !self.spawned));
     }
 
     // --- values -------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ use crate::{
 };
 use outlast_core::{
     event::{Details, Event},
-    id::OperationId,
     time::Timestamp,
     wire::{
         CheckpointRequest, CheckpointResponse, ErrorObject, ExecutionDetails, ExecutionStatus,
@@ -20,7 +19,6 @@ use outlast_core::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -171,7 +169,8 @@ impl Recording {
     }
 
     /// What a history in the service's format tells. It lacks which contexts replay their children;
-    /// one that succeeded with an empty or summarised result and has children is taken for one.
+    /// one that succeeded with an empty or summarised result is taken for one, which is harmless if
+    /// it was not: its body then runs over its own records.
     pub fn from_history(execution_arn: &str, events: &[Event]) -> Self {
         let mut recording = Self {
             execution_arn: execution_arn.into(),
@@ -183,20 +182,15 @@ impl Recording {
         for event in events {
             recording.add(event);
         }
-        let parents: BTreeSet<OperationId> = recording
-            .operations
-            .iter()
-            .filter_map(|operation| operation.parent_id.clone())
-            .collect();
         for operation in &mut recording.operations {
-            let has_children = parents.contains(&operation.id);
             if let Some(details) = operation.context_details.as_mut() {
-                let stripped = details
-                    .result
-                    .as_deref()
-                    .is_some_and(|text| text.is_empty() || text.contains("\"itemStatuses\""));
+                let stripped = details.result.as_deref().is_some_and(|text| {
+                    text.is_empty()
+                        || text.contains("\"itemStatuses\"")
+                        || text.starts_with("{\"winner\":")
+                });
                 details.replay_children =
-                    operation.status == OperationStatus::Succeeded && has_children && stripped;
+                    operation.status == OperationStatus::Succeeded && stripped;
             }
         }
         recording
