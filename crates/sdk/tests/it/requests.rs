@@ -616,6 +616,33 @@ async fn a_submitter_is_retried_and_its_failure_closes_the_context() {
     ");
 }
 
+#[tokio::test]
+async fn a_reply_that_is_a_failure_closes_the_context() {
+    let kit = TestKit::new("f", async |ctx: Context, (): ()| {
+        ctx.wait_for_callback::<String, _, _, _>("wfc", async |_, _| Sure::Ok(()))
+            .await
+    })
+    .callback("wfc", Answer::fail("Ext", "no").after(secs(5)));
+    check!(calls_of(kit.clone()).await, @"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc FAIL!
+    => FAILED Ext: no
+    ");
+    check!(calls_of(kit.fault(Fault::CrashAfter(3))).await, @"
+    WaitForCallback wfc START~, Callback wfc-callback START!
+    Step wfc-submitter START~, Step wfc-submitter SUCCEED!
+    => PENDING
+
+    WaitForCallback wfc FAIL!
+    => killed
+
+    => FAILED Ext: no
+    ");
+}
+
 // --- wait_for_condition -----------------------------------------------------------------------
 
 fn condition(until: u32, body_takes: u64) -> TestKit {
@@ -1067,6 +1094,32 @@ async fn a_waiting_item_suspends_only_when_no_other_can_run() {
     Map m SUCCEED!
     => SUCCEEDED ["q","w"]
     "#);
+}
+
+#[tokio::test]
+async fn waits_that_are_due_together_are_asked_about_once() {
+    let kit = TestKit::new("f", async |ctx: Context, (): ()| {
+        ctx.map("m", [0, 1, 2], async |ctx, item| {
+            if item > 0 {
+                return ctx.named_wait("w", secs(1)).await;
+            }
+            ctx.step("s", async |_| {
+                tokio::time::sleep(millis(1_600)).await;
+                Sure::Ok(())
+            })
+            .await
+        })
+        .nesting(Nesting::Flat)
+        .await?
+        .into_values()
+    });
+    check!(calls_of(kit).await, @"
+    Map m START~, Step s START~, Wait w START!, Wait w START!
+    (refresh)
+    Step s SUCCEED!
+    Map m SUCCEED!
+    => SUCCEEDED [null,null,null]
+    ");
 }
 
 #[tokio::test]
