@@ -211,12 +211,12 @@ impl<'a> Driver<'a> {
         self.returned.is_some() && self.with(|state| state.actors_alive() == 0)
     }
 
-    /// Whether a timer is so close that staying is cheaper than being invoked again.
+    /// Whether an operation is due so soon that staying is cheaper than being invoked again.
     fn stays_alive(&self) -> bool {
         let config = &self.invocation.config;
         self.returned.is_none()
             && !config.keep_alive.is_zero()
-            && self.with(|state| state.next_timer()).is_some_and(|at| {
+            && self.with(|state| state.next_due()).is_some_and(|at| {
                 Duration::from_millis(at.millis_since(config.clock.now())) <= config.keep_alive
             })
     }
