@@ -102,6 +102,11 @@ impl Queue {
         self.in_flight || self.refresh || self.flush || self.synchronous > 0
     }
 
+    /// Whether an answer is being waited for.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
     /// When to send next, given how long lone updates linger and how long callers may be batched.
     pub(crate) fn due(&self, linger_ms: u64, delay_ms: u64) -> Due {
         if self.in_flight {

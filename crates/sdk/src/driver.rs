@@ -366,7 +366,11 @@ impl<'a> Driver<'a> {
     /// Sleeps until the next linger, batching delay or due operation. True if something is due now.
     fn poll_timers(&mut self, poller: &mut Poller<'_>) -> bool {
         let now = self.invocation.config.clock.now();
-        let (operation, queue) = self.with(|state| (state.next_timer(), self.queue_due(state)));
+        let (operation, queue) = self.with(|state| {
+            // The answer that is on its way may bring the news that a timer would ask for.
+            let operation = state.next_timer().filter(|_| !state.queue.is_in_flight());
+            (operation, self.queue_due(state))
+        });
         let queue = match queue {
             Due::At(at) => Some(at),
             Due::Now => Some(now),

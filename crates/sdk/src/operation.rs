@@ -322,9 +322,10 @@ impl Op {
             // A spawned operation is awaited through the handle to the actor that runs it.
             let handle = Current::peek(|current| current.map(|current| current.actor));
             let awaited = !self.spawned || handle.is_some_and(|actor| state.is_awaited(actor));
-            let waiting = match waiting {
-                OperationState::IdleAwaited if !awaited => OperationState::IdleNotAwaited,
-                waiting => waiting,
+            let waiting = if waiting == OperationState::IdleAwaited && !awaited {
+                OperationState::IdleNotAwaited
+            } else {
+                waiting
             };
             state.mark(&self.identity, waiting);
         });
