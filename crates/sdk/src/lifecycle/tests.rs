@@ -532,12 +532,16 @@ type Disturb = fn(&mut State);
 const RULES: [(&str, Disturb, Verdict); 7] = [
     (
         "an update is queued",
-        |state| drop(push(state, Delivery::Synchronous)),
+        |state| {
+            push(state, Delivery::Synchronous);
+        },
         Verdict::Busy,
     ),
     (
         "a lone start is queued",
-        |state| drop(push(state, Delivery::FireAndForget)),
+        |state| {
+            push(state, Delivery::FireAndForget);
+        },
         Verdict::Flush,
     ),
     (
@@ -552,7 +556,9 @@ const RULES: [(&str, Disturb, Verdict); 7] = [
     ),
     (
         "a body is executing",
-        |state| drop(state.add_actor("body".into())),
+        |state| {
+            state.add_actor("body".into());
+        },
         Verdict::Busy,
     ),
     (
@@ -639,9 +645,11 @@ fn the_reason_is_the_most_urgent_operation_that_waits() {
 fn the_reason_follows_the_states_as_they_change() {
     let (mut state, _) = at_rest();
     let step = step(2);
-    let reason = |state: &State| match state.verdict() {
-        Verdict::Suspend(reason) => reason,
-        other => panic!("{other:?}"),
+    let reason = |state: &State| {
+        let Verdict::Suspend(reason) = state.verdict() else {
+            panic!("{:?}", state.verdict());
+        };
+        reason
     };
     state.mark(&step, OperationState::RetryWaiting);
     state.mark(&step, OperationState::RetryWaiting);
