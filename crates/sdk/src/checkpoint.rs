@@ -5,13 +5,15 @@
 //! request of its own: it travels with the next synchronous one, or is flushed after a short
 //! linger, so that a quick step costs one request. The queue does no IO; the driver sends.
 
-use crate::lifecycle::Waiter;
 use outlast_core::{
     limits,
     time::Timestamp,
     wire::{ErrorObject, OperationAction, OperationType, OperationUpdate},
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    task::Waker,
+};
 
 /// Whether the caller waits for the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub(crate) struct Queue {
     flush: bool,
     refresh: bool,
     in_flight: bool,
-    waiters: BTreeMap<u64, Waiter>,
+    waiters: BTreeMap<u64, Waker>,
 }
 
 /// When the writer should send.
@@ -100,6 +102,11 @@ impl Queue {
         self.in_flight || self.refresh || self.flush || self.synchronous > 0
     }
 
+    /// Whether an answer is being waited for.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
     /// When to send next, given how long lone updates linger and how long callers may be batched.
     pub(crate) fn due(&self, linger_ms: u64, delay_ms: u64) -> Due {
         if self.in_flight {
@@ -151,7 +158,7 @@ impl Queue {
 
     /// The request that carried everything up to `last` was accepted: whoever waited for it may go
     /// on.
-    pub(crate) fn acknowledge(&mut self, last: u64) -> impl Iterator<Item = Waiter> {
+    pub(crate) fn acknowledge(&mut self, last: u64) -> impl Iterator<Item = Waker> {
         self.in_flight = false;
         self.acknowledged = self.acknowledged.max(last);
         let later = self.waiters.split_off(&(last + 1));
@@ -159,11 +166,11 @@ impl Queue {
     }
 
     /// Whether update `number` is durable; if not, `waiter` is told when it is.
-    pub(crate) fn wait(&mut self, number: u64, waiter: impl FnOnce() -> Waiter) -> bool {
+    pub(crate) fn wait(&mut self, number: u64, waiter: &Waker) -> bool {
         if number <= self.acknowledged {
             return true;
         }
-        self.waiters.insert(number, waiter());
+        self.waiters.insert(number, waiter.clone());
         false
     }
 

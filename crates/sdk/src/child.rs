@@ -142,7 +142,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Pack<T> for Coding {
 pub(crate) async fn run_context<T, P, F, Fut>(mut op: Op, pack: P, flat: bool, body: F) -> Result<T>
 where
     P: Pack<T>,
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
@@ -202,7 +202,7 @@ fn mode_by_children(op: &Op) -> Mode {
 
 async fn run_body<T, F, Fut>(op: &Op, mode: Mode, flat: bool, body: F) -> Result<T>
 where
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
@@ -210,15 +210,17 @@ where
     let _close = CloseOnDrop(scope.clone());
     let announced = Announced::context(op, mode != Mode::Execution);
     let label = format!("the body of {}", op.reference());
-    let result =
-        attempt::run_context(&scope, label, &announced, body(Context::new(scope.clone()))).await;
+    // Called inside the context: what the closure does before its future belongs to it too.
+    let ctx = Context::new(scope.clone());
+    let future = async { body(ctx).await };
+    let result = attempt::run_context(&scope, label, &announced, future).await;
     announced.end(result.as_ref().err().map(Error::record));
     result
 }
 
 async fn run_flat<T, F, Fut>(op: &Op, body: F) -> Result<T>
 where
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {

@@ -400,6 +400,11 @@ impl Scope {
     /// Spawned work that ends with this context.
     pub(crate) fn adopt(&self, handle: &Arc<futures_util::future::AbortHandle>) {
         let mut spawned = lock(&self.spawned);
+        // Closing marks first and drains then, so one of the two stops it.
+        if self.closed.load(Ordering::Acquire) {
+            handle.abort();
+            return;
+        }
         // Forget finished ones now and then, so that the list stays as long as what is alive.
         if spawned.len() == spawned.capacity() {
             spawned.retain(|known| known.strong_count() > 0);

@@ -212,12 +212,12 @@ impl<'a> Driver<'a> {
         self.returned.is_some() && self.with(|state| state.actors_alive() == 0)
     }
 
-    /// Whether a timer is so close that staying is cheaper than being invoked again.
+    /// Whether an operation is due so soon that staying is cheaper than being invoked again.
     fn stays_alive(&self) -> bool {
         let config = &self.invocation.config;
         self.returned.is_none()
             && !config.keep_alive.is_zero()
-            && self.with(|state| state.next_timer()).is_some_and(|at| {
+            && self.with(|state| state.next_due()).is_some_and(|at| {
                 Duration::from_millis(at.millis_since(config.clock.now())) <= config.keep_alive
             })
     }
@@ -395,7 +395,11 @@ impl<'a> Driver<'a> {
     /// Sleeps until the next linger, batching delay or due operation. True if something is due now.
     fn poll_timers(&mut self, poller: &mut Poller<'_>) -> bool {
         let now = self.invocation.config.clock.now();
-        let (operation, queue) = self.with(|state| (state.next_timer(), self.queue_due(state)));
+        let (operation, queue) = self.with(|state| {
+            // The answer that is on its way may bring the news that a timer would ask for.
+            let operation = state.next_timer().filter(|_| !state.queue.is_in_flight());
+            (operation, self.queue_due(state))
+        });
         let queue = match queue {
             Due::At(at) => Some(at),
             Due::Now => Some(now),

@@ -11,7 +11,7 @@ use crate::{
     driver::{Driver, Ending},
     error::Error,
     function::Function,
-    lifecycle::{Fault, Lifecycle, Report, TerminationReason},
+    lifecycle::{Fault, Lifecycle, Report, State, TerminationReason},
     plugin::{EndStatus, Hooks, InvocationEnd, InvocationInfo, OperationInfo},
 };
 use outlast_core::{
@@ -105,7 +105,8 @@ pub(crate) struct Invocation {
     pub(crate) hooks: Hooks,
     /// Work spawned since the driver last looked, for the inline executor.
     pub(crate) inline: Mutex<Vec<BoxFuture<'static, ()>>>,
-    pub(crate) tasks: Mutex<JoinSet<()>>,
+    /// Work spawned as tasks; none once the invocation is over.
+    pub(crate) tasks: Mutex<Option<JoinSet<()>>>,
 }
 
 impl fmt::Debug for Invocation {
@@ -115,9 +116,10 @@ impl fmt::Debug for Invocation {
 }
 
 impl Invocation {
-    /// Runs `future` in the background, owned by this invocation.
+    /// Runs `future` in the background, owned by this invocation; drops it if that is over.
     pub(crate) fn spawn(&self, future: BoxFuture<'static, ()>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(tasks) = tasks.as_mut() else { return };
         while tasks.try_join_next().is_some() {}
         match &self.config.executor {
             Executor::Tasks => drop(tasks.spawn(future)),
@@ -127,7 +129,7 @@ impl Invocation {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(future);
-                self.lifecycle.with(crate::lifecycle::State::notify_driver);
+                self.lifecycle.with(State::notify_driver);
             }
         }
     }
@@ -137,6 +139,19 @@ impl Invocation {
         if let Some(trace) = &self.config.trace {
             trace(updates, deliveries);
         }
+    }
+
+    /// Takes all spawned work away; what is spawned later is dropped at once.
+    fn take_spawned(&self) -> Option<JoinSet<()>> {
+        let tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let inline =
+            std::mem::take(&mut *self.inline.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(inline);
+        tasks
     }
 
     /// Whether an operation is recorded at `position`, or, for a context without a record of its
@@ -293,8 +308,9 @@ async fn run(
         request,
         hooks: function.config.plugins.create(),
         inline: Mutex::default(),
-        tasks: Mutex::new(JoinSet::new()),
+        tasks: Mutex::new(Some(JoinSet::new())),
     });
+    let leaving = Leaving(&invocation);
     let replaying = !operations.is_empty();
     invocation.lifecycle.with(|state| {
         state.token = input.checkpoint_token;
@@ -343,7 +359,7 @@ async fn run(
         );
     }
     let answer = conclude(&invocation, ending, &execution, &backend).await;
-    shut_down(&invocation).await;
+    leaving.shut_down().await;
     announce_end(&invocation, &info, &answer);
     Outcome {
         answer,
@@ -498,25 +514,26 @@ async fn close(
     }
 }
 
-/// Leaves nothing of the invocation behind: a task that lived on would run inside the next one.
-async fn shut_down(invocation: &Invocation) {
-    invocation
-        .inline
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clear();
-    let mut tasks = std::mem::take(
-        &mut *invocation
-            .tasks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner),
-    );
-    tasks.shutdown().await;
-    let alive = invocation.lifecycle.with(|state| {
-        state.end();
-        state.actors_alive()
-    });
-    debug_assert_eq!(alive, 0, "actors outlived their invocation");
+/// Leaves nothing of the invocation behind, also when it is dropped in the middle: a task that lived
+/// on would run inside the next one, and keep itself alive through what it shares.
+struct Leaving<'a>(&'a Invocation);
+
+impl Leaving<'_> {
+    /// Ends what still runs and waits until it is gone.
+    async fn shut_down(self) {
+        if let Some(mut tasks) = self.0.take_spawned() {
+            tasks.shutdown().await;
+        }
+        let alive = self.0.lifecycle.with(|state| state.actors_alive());
+        debug_assert_eq!(alive, 0, "actors outlived their invocation");
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        drop(self.0.take_spawned());
+        self.0.lifecycle.with(State::end);
+    }
 }
 
 /// The error of a handler's return value, for reading.

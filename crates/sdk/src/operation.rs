@@ -10,7 +10,7 @@ use crate::{
     codec::{Coding, Place},
     context::{Mode, Scope},
     error::{Error, ErrorKind, OperationRef, Result},
-    lifecycle::{ActorId, Fault, OperationState},
+    lifecycle::{Fault, OperationState},
     plugin::OperationInfo,
 };
 use outlast_core::{
@@ -342,15 +342,20 @@ impl Op {
 
     /// Waits until the backend finishes the operation or makes its retry ready.
     pub(crate) async fn change(&self, waiting: OperationState) -> Arc<Operation> {
-        let waiting = if self.spawned && waiting == OperationState::IdleAwaited {
-            OperationState::IdleNotAwaited
-        } else {
-            waiting
-        };
-        self.mark(waiting);
+        self.scope.invocation.lifecycle.with(|state| {
+            // A spawned operation is awaited through the handle to the actor that runs it.
+            let handle = Current::peek(|current| current.map(|current| current.actor));
+            let awaited = !self.spawned || handle.is_some_and(|actor| state.is_awaited(actor));
+            let waiting = if waiting == OperationState::IdleAwaited && !awaited {
+                OperationState::IdleNotAwaited
+            } else {
+                waiting
+            };
+            state.mark(&self.identity, waiting);
+        });
         let record = Changed {
             op: self,
-            actor: None,
+            waits: false,
         }
         .await;
         // It was open when it was met, so what follows it has not run before.
@@ -457,9 +462,8 @@ impl Future for Acknowledged<'_> {
             return Poll::Ready(());
         };
         let lifecycle = &self.op.scope.invocation.lifecycle;
-        let done = lifecycle.with(|state| {
-            !state.has_fault() && state.queue.wait(number, || Current::waiter(poller))
-        });
+        let done =
+            lifecycle.with(|state| !state.has_fault() && state.queue.wait(number, poller.waker()));
         if !done {
             return Poll::Pending;
         }
@@ -483,38 +487,33 @@ impl Drop for Acknowledged<'_> {
 /// Resolves when an operation's record is settled.
 struct Changed<'a> {
     op: &'a Op,
-    actor: Option<ActorId>,
+    waits: bool,
 }
 
 impl Future for Changed<'_> {
     type Output = Arc<Operation>;
 
     fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Arc<Operation>> {
-        let waiter = Current::waiter(poller);
-        self.actor = Some(waiter.actor);
         let op = self.op;
         let invocation = &op.scope.invocation;
         let record = invocation.lifecycle.with(|state| {
-            state.wait_for_change(&op.identity, waiter, |record| invocation.first_poll(record))
+            state.wait_for_change(&op.identity, poller.waker(), |record| {
+                invocation.first_poll(record)
+            })
         });
-        match record {
-            None => Poll::Pending,
-            Some(record) => {
-                self.actor = None;
-                Poll::Ready(record)
-            }
-        }
+        self.waits = record.is_none();
+        record.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for Changed<'_> {
     fn drop(&mut self) {
-        if let Some(actor) = self.actor {
+        if self.waits {
             self.op
                 .scope
                 .invocation
                 .lifecycle
-                .with(|state| state.stop_waiting(&self.op.identity, actor));
+                .with(|state| state.stop_waiting(&self.op.identity));
         }
     }
 }

@@ -434,7 +434,9 @@ where
         });
         let announced = Announced::step(op, &body);
         let (step, _cancel) = StepContext::new(op, body.clone());
-        let result = attempt::run(op, body, &announced, self.timeout, (self.body)(step)).await;
+        // Called inside the attempt: what the closure does before its future counts as the body too.
+        let future = async { (self.body)(step).await };
+        let result = attempt::run(op, body, &announced, self.timeout, future).await;
         let failed = match result {
             Ok(Ok(value)) => {
                 announced.end(None);

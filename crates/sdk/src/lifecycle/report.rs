@@ -23,7 +23,25 @@ pub struct Holder {
     pub label: String,
     /// Whether it waits for something that is not a durable operation: a channel, a lock, a socket.
     pub waits_for_foreign: bool,
+    /// Whether its code is on a stack right now. One that neither runs nor waits was woken and has
+    /// not been polled since: it is about to be, or it was kept without being awaited.
+    pub is_polled: bool,
 }
+
+impl Holder {
+    fn doing(&self) -> &'static str {
+        if self.is_polled {
+            "is running"
+        } else if self.waits_for_foreign {
+            "waits for something that is not durable"
+        } else {
+            "was woken and has not been polled since"
+        }
+    }
+}
+
+/// Holders that the sentence names.
+const NAMED_MAX: usize = 3;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,12 +60,14 @@ impl State {
             .map(|(id, actor)| {
                 let holder = Holder {
                     label: actor.label.to_string(),
-                    waits_for_foreign: !actor.woken && actor.parked == 0,
+                    waits_for_foreign: !actor.polled && !actor.woken,
+                    is_polled: actor.polled,
                 };
                 (*id, holder)
             })
             .collect();
-        holders.sort_by_key(|(id, _)| *id);
+        // What runs will come to rest by itself: those who wait for something foreign come first.
+        holders.sort_by_key(|(id, holder)| (!holder.waits_for_foreign, holder.is_polled, *id));
         let holders: Vec<Holder> = holders.into_iter().map(|(_, holder)| holder).collect();
         Report {
             why: self.why(&holders),
@@ -57,17 +77,19 @@ impl State {
     }
 
     fn why(&self, holders: &[Holder]) -> String {
-        if let Some(holder) = holders.first() {
-            let others = match holders.len() - 1 {
+        if !holders.is_empty() {
+            let named = holders.iter().take(NAMED_MAX);
+            let named: Vec<String> = named
+                .map(|holder| format!("{} {}", holder.label, holder.doing()))
+                .collect();
+            let more = match holders.len().saturating_sub(NAMED_MAX) {
                 0 => String::new(),
-                more => format!(" and {more} more"),
+                more => format!(", and {more} more"),
             };
-            let doing = if holder.waits_for_foreign {
-                "waits for something that is not durable"
-            } else {
-                "is running"
-            };
-            return format!("not suspending: {}{others} {doing}", holder.label);
+            return format!("not suspending: {}{more}", named.join(", "));
+        }
+        if self.waking > 0 {
+            return "not suspending: a wake is on its way".to_owned();
         }
         if let Some(doing) = self.queue.describe() {
             return format!("not suspending: {doing}");

@@ -619,7 +619,7 @@ async fn a_submitter_is_retried_and_its_failure_closes_the_context() {
 #[tokio::test]
 async fn a_reply_that_is_a_failure_closes_the_context() {
     let kit = TestKit::new("f", async |ctx: Context, (): ()| {
-        ctx.wait_for_callback::<String, _, _, _>("wfc", async |_, _| Sure::Ok(()))
+        ctx.wait_for_callback::<String, _, _, _>("wfc", async |_| Sure::Ok(()))
             .await
     })
     .callback("wfc", Answer::fail("Ext", "no").after(secs(5)));
