@@ -1,0 +1,404 @@
+//! The Lambda home as a whole: the program under test is this test binary, started once more as a
+//! process of its own with the environment of a Lambda function. The real Lambda runtime and the
+//! real AWS client in it talk to a [service](service) on a socket of this machine.
+
+mod http;
+mod service;
+
+use http::Request;
+use outlast::{
+    App, Config, Context, ErrorKind, Function, Result, Retry,
+    core::wire::{ErrorObject, ExecutionStatus},
+};
+use serde_json::{Value, json};
+use service::{Fault, Script, Service};
+use std::{process::Stdio, time::Duration};
+use tokio::{
+    net::TcpListener,
+    process::{Child, Command},
+};
+
+// --- the program under test ---------------------------------------------------------------------
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+async fn order(ctx: Context, items: Vec<String>) -> Result<String> {
+    let receipt: String = ctx
+        .step("charge", async |step| match step.attempt() {
+            1 => Err("declined"),
+            _ => Ok("paid".to_owned()),
+        })
+        .retry(Retry::fixed(secs(2)))
+        .await?;
+    ctx.wait(secs(3_600)).await?;
+    let approval: String = ctx
+        .wait_for_callback("approve", async |_id, _| Ok::<_, std::io::Error>(()))
+        .await?;
+    let parcels: Vec<String> = ctx
+        .map("ship", &items, async |ctx, item| {
+            ctx.step("pack", async |_| {
+                Ok::<_, std::io::Error>(format!("{item} packed"))
+            })
+            .await
+        })
+        .await?
+        .into_values()?;
+    Ok(format!("{receipt}, {approval}, {}", parcels.join(", ")))
+}
+
+async fn explode(_: Context, (): ()) -> Result<()> {
+    panic!("boom")
+}
+
+async fn describe(ctx: Context, (): ()) -> Result<Value> {
+    let lambda = ctx.lambda_context().cloned().unwrap_or_default();
+    let signal = ctx.wait_signal::<String>("go").await;
+    Ok(json!({
+        "request": lambda.request_id,
+        "arn": lambda.invoked_function_arn,
+        "name": lambda.function_name,
+        "version": lambda.function_version,
+        "memory": lambda.memory_mib,
+        "trace": lambda.trace_id,
+        "client": lambda.client_context,
+        "signals": signal.is_err_and(|error| error.kind() == ErrorKind::Unsupported),
+    }))
+}
+
+/// Not a test by itself: the process that the tests start.
+#[tokio::test]
+async fn the_program_under_test() {
+    if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
+        return;
+    }
+    let described = Function::new("describe", describe).config(Config::new().linger(secs(0)));
+    let app = App::new()
+        .function("order", order)
+        .function("explode", explode)
+        .register(described);
+    if let Err(error) = app.run().await {
+        panic!("{error}");
+    }
+}
+
+// --- running it ---------------------------------------------------------------------------------
+
+fn start(port: u16, function: &str, variables: &[(&str, &str)]) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_program_under_test", "--nocapture"])
+        .env_clear()
+        .env("AWS_LAMBDA_RUNTIME_API", format!("127.0.0.1:{port}"))
+        .env("AWS_ENDPOINT_URL_LAMBDA", format!("http://127.0.0.1:{port}"))
+        .env("AWS_LAMBDA_FUNCTION_NAME", function)
+        .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+        .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+        .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "secret")
+        .env("AWS_SESSION_TOKEN", "session")
+        .env("AWS_REGION", "us-east-1")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+/// How an execution went, and what was said on the wire.
+struct Run {
+    status: ExecutionStatus,
+    result: Option<String>,
+    error: Option<ErrorObject>,
+    requests: Vec<Request>,
+}
+
+/// Runs the script's execution to its end, and until the function asks for more.
+async fn run(script: Script) -> Run {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut child = start(port, script.function, &script.variables);
+    let service = Service::new(script);
+    let ending = tokio::select! {
+        () = service.clone().serve(listener) => "the service ended",
+        () = service.done.notified() => "",
+        _ = child.wait() => "the program ended",
+        () = tokio::time::sleep(secs(120)) => "nothing more happened",
+    };
+    let _ = child.start_kill();
+    let said = child.wait_with_output().await.unwrap().stderr;
+    assert_eq!(ending, "", "{}", String::from_utf8_lossy(&said));
+    let state = service.lock();
+    Run {
+        status: state.execution.status(),
+        result: state.execution.result().map(ToString::to_string),
+        error: state.execution.error().cloned(),
+        requests: state.requests.clone(),
+    }
+}
+
+impl Run {
+    /// One line per request: the updates of a checkpoint, the body of an answer.
+    fn transcript(&self) -> String {
+        let lines = self.requests.iter().map(|request| {
+            let path = request.path();
+            let (_, what) = path.rsplit_once('/').unwrap();
+            match what {
+                "state" => "state".to_owned(),
+                "checkpoint" => {
+                    let body = request.json();
+                    let updates = body["Updates"].as_array().unwrap().iter().map(|update| {
+                        let name = update["Name"].as_str().unwrap_or("-");
+                        let [kind, action] =
+                            ["Type", "Action"].map(|member| update[member].as_str().unwrap());
+                        format!("{action} {kind} {name}")
+                    });
+                    format!("checkpoint {}", updates.collect::<Vec<_>>().join(", "))
+                }
+                _ => format!("{what} {}", String::from_utf8_lossy(&request.body)),
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn checkpoints(&self) -> impl Iterator<Item = &Request> {
+        self.requests
+            .iter()
+            .filter(|request| request.path().ends_with("/checkpoint"))
+    }
+
+    /// Bodies of what the runtime posted: `response` or `error`.
+    fn posted(&self, what: &str) -> Vec<Value> {
+        let posted = self.requests.iter().filter(|request| {
+            let path = request.path();
+            path.starts_with("/2018-06-01/") && path.ends_with(&format!("/{what}"))
+        });
+        posted.map(Request::json).collect()
+    }
+}
+
+const PAID: &str = "\"paid, yes, tea packed, milk packed\"";
+
+fn tea() -> Script {
+    Script::of("order", json!(["tea", "milk"]))
+}
+
+// --- tests --------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn an_order_runs_to_its_end_over_several_invocations() {
+    let run = run(tea()).await;
+    assert_eq!(run.result.as_deref(), Some(PAID), "{:?}", run.error);
+    insta::assert_snapshot!(run.transcript(), @"");
+}
+
+#[tokio::test]
+async fn requests_look_as_the_service_expects_them() {
+    let run = run(tea()).await;
+    let first = run.checkpoints().next().unwrap();
+    let (path, id) = first
+        .path()
+        .strip_suffix("/checkpoint")
+        .and_then(|path| path.rsplit_once("%2F"))
+        .unwrap();
+    assert_eq!(
+        path,
+        "/2025-12-01/durable-executions/arn%3Aaws%3Alambda%3Aus-east-1%3A000000000000%3Afunction%3Aorder%3A%24LATEST\
+         %2Fdurable-execution%2Fmonday"
+    );
+    assert!(id.len() > 8, "{id}");
+    assert_eq!(first.headers["content-type"], "application/json");
+    assert_eq!(first.headers["x-amz-security-token"], "session");
+    let signature = &first.headers["authorization"];
+    assert!(
+        signature.starts_with("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"),
+        "{signature}"
+    );
+    assert!(
+        signature.contains("/us-east-1/lambda/aws4_request"),
+        "{signature}"
+    );
+    let mut body = first.json();
+    for token in ["CheckpointToken", "ClientToken"] {
+        let token = body.as_object_mut().unwrap().remove(token).unwrap();
+        assert!(!token.as_str().unwrap().is_empty());
+    }
+    insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap(), @"");
+}
+
+#[tokio::test]
+async fn state_that_does_not_fit_one_page_is_read_page_by_page() {
+    let script = Script {
+        page_bytes: 700,
+        ..tea()
+    };
+    let run = run(script).await;
+    assert_eq!(run.result.as_deref(), Some(PAID), "{:?}", run.error);
+    let reads: Vec<_> = run
+        .requests
+        .iter()
+        .filter(|request| request.path().ends_with("/state"))
+        .collect();
+    assert!(reads.len() > 4, "{}", run.transcript());
+    for read in reads {
+        assert_eq!(read.method, "GET");
+        assert_eq!(read.query("MaxItems").as_deref(), Some("1000"));
+        assert!(read.query("Marker").is_some_and(|marker| !marker.is_empty()));
+        assert!(read.query("CheckpointToken").is_some());
+    }
+}
+
+#[tokio::test]
+async fn throttled_requests_and_lost_answers_are_repeated_under_the_same_client_token() {
+    let throttled = Fault::Refuse(429, "TooManyRequestsException", "slow down");
+    let script = tea().fault(1, throttled).fault(3, Fault::LoseAnswer);
+    let run = run(script).await;
+    assert_eq!(run.result.as_deref(), Some(PAID), "{:?}", run.error);
+    assert_eq!(run.posted("error"), Vec::<Value>::new());
+    let bodies: Vec<_> = run.checkpoints().map(|request| &request.body).collect();
+    assert_eq!(bodies[0], bodies[1], "throttled");
+    assert_eq!(bodies[2], bodies[3], "applied, and its answer lost");
+    assert_ne!(bodies[0], bodies[2]);
+}
+
+#[tokio::test]
+async fn throttling_that_lasts_fails_the_invocation_and_the_next_one_goes_on() {
+    let throttled = Fault::Refuse(429, "TooManyRequestsException", "slow down");
+    let script = (1..=3).fold(tea(), |script, request| script.fault(request, throttled));
+    let run = run(script).await;
+    assert_eq!(run.result.as_deref(), Some(PAID), "{:?}", run.error);
+    let [error] = &run.posted("error")[..] else {
+        panic!("{}", run.transcript());
+    };
+    assert_eq!(error["errorType"], "TooManyRequestsException");
+    let message = error["errorMessage"].as_str().unwrap();
+    assert!(message.contains("slow down"), "{message}");
+}
+
+#[tokio::test]
+async fn a_stale_token_fails_the_invocation_and_the_next_one_goes_on() {
+    let stale = Fault::Refuse(
+        400,
+        "InvalidParameterValueException",
+        "Invalid checkpoint token: superseded",
+    );
+    let run = run(tea().fault(2, stale)).await;
+    assert_eq!(run.result.as_deref(), Some(PAID), "{:?}", run.error);
+    let [error] = &run.posted("error")[..] else {
+        panic!("{}", run.transcript());
+    };
+    assert_eq!(error["errorType"], "InvalidParameterValueException");
+    assert_eq!(run.requests.iter().filter(|request| request.path().ends_with("/error")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_for_good_fails_the_execution() {
+    let refused = Fault::Refuse(403, "AccessDeniedException", "not you");
+    let run = run(tea().fault(1, refused).fault(2, refused)).await;
+    assert_eq!(run.status, ExecutionStatus::Failed);
+    let error = run.error.as_ref().unwrap();
+    assert_eq!(error.error_type.as_deref(), Some("AccessDeniedException"));
+    assert_eq!(run.posted("response").len(), 1);
+    assert_eq!(run.posted("response")[0]["Status"], "FAILED");
+}
+
+#[tokio::test]
+async fn a_status_this_version_does_not_know_fails_the_invocation_with_its_raw_value() {
+    let garbled = Fault::Garble("\"PENDING\"", "\"VAPORISED\"");
+    let run = run(tea().fault(1, garbled)).await;
+    assert_eq!(run.result.as_deref(), Some(PAID), "{:?}", run.error);
+    let [error] = &run.posted("error")[..] else {
+        panic!("{}", run.transcript());
+    };
+    assert_eq!(error["errorType"], "ProtocolError");
+    let message = error["errorMessage"].as_str().unwrap();
+    assert!(message.contains("'VAPORISED'"), "{message}");
+}
+
+#[tokio::test]
+async fn an_event_that_is_no_durable_invocation_is_refused_and_the_next_is_served() {
+    let events = [json!({"name": "x"}), json!([1]), json!(null)];
+    let script = Script {
+        events: events.into(),
+        ..tea()
+    };
+    let run = run(script).await;
+    assert_eq!(run.result.as_deref(), Some(PAID), "{:?}", run.error);
+    let errors = run.posted("error");
+    assert_eq!(errors.len(), 3);
+    for error in errors {
+        assert_eq!(error["errorType"], "NotDurableError");
+        let message = error["errorMessage"].as_str().unwrap();
+        assert!(message.contains("must be invoked as one"), "{message}");
+    }
+    let refusal = run
+        .requests
+        .iter()
+        .find(|request| request.path().ends_with("/error"));
+    let headers = &refusal.unwrap().headers;
+    assert!(
+        headers.contains_key("lambda-runtime-function-error-type"),
+        "{headers:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_panic_fails_the_execution_and_the_process_serves_on() {
+    let run = run(Script::of("explode", json!(null))).await;
+    assert_eq!(run.status, ExecutionStatus::Failed);
+    let error = run.error.unwrap();
+    assert_eq!(error.error_type.as_deref(), Some("panic"));
+    assert_eq!(error.error_message.as_deref(), Some("boom"));
+}
+
+#[tokio::test]
+async fn the_lambda_context_is_filled_and_signals_are_refused() {
+    let run = run(Script::of("describe", json!(null))).await;
+    let described: Value = serde_json::from_str(run.result.as_deref().unwrap()).unwrap();
+    let client: Value = serde_json::from_str(described["client"].as_str().unwrap()).unwrap();
+    assert_eq!(client["custom"]["colour"], "red");
+    let mut described = described;
+    described.as_object_mut().unwrap().remove("client");
+    assert_eq!(
+        described,
+        json!({
+            "request": "request-1",
+            "arn": "arn:aws:lambda:us-east-1:000000000000:function:describe:$LATEST",
+            "name": "describe",
+            "version": "$LATEST",
+            "memory": 256,
+            "trace": "Root=1-5bef4de7",
+            "signals": true,
+        })
+    );
+}
+
+#[tokio::test]
+async fn an_environment_for_several_invocations_at_a_time_is_served() {
+    let script = Script {
+        variables: vec![("AWS_LAMBDA_MAX_CONCURRENCY", "3")],
+        ..tea()
+    };
+    assert_eq!(run(script).await.result.as_deref(), Some(PAID));
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_served_says_why_and_ends() {
+    let check = async |function: &str, variables: &[(&str, &str)], text: &str| {
+        let ended = start(1, function, variables).wait_with_output();
+        let ended = ended.await.unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success());
+        assert!(said.contains(text), "{said}");
+    };
+    check("unknown", &[], "order, explode, describe").await;
+    check("order", &[("AWS_ACCESS_KEY_ID", "")], "AWS_ACCESS_KEY_ID").await;
+    check(
+        "order",
+        &[("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "lots")],
+        "'lots'",
+    )
+    .await;
+}
