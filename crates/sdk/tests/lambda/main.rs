@@ -125,18 +125,20 @@ async fn run(script: Script) -> Run {
         () = service.clone().serve(listener) => "the service ended",
         () = service.done.notified() => "",
         _ = child.wait() => "the program ended",
-        () = tokio::time::sleep(secs(120)) => "nothing more happened",
+        () = tokio::time::sleep(secs(60)) => "nothing more happened",
     };
     let _ = child.start_kill();
     let said = child.wait_with_output().await.unwrap().stderr;
-    assert_eq!(ending, "", "{}", String::from_utf8_lossy(&said));
     let state = service.lock();
-    Run {
+    let run = Run {
         status: state.execution.status(),
         result: state.execution.result().map(ToString::to_string),
         error: state.execution.error().cloned(),
         requests: state.requests.clone(),
-    }
+    };
+    let said = String::from_utf8_lossy(&said);
+    assert_eq!(ending, "", "{}\n{said}", run.transcript());
+    run
 }
 
 impl Run {
