@@ -243,7 +243,9 @@ impl Op {
     /// resolves below a context that has already been closed: the backend would refuse the write.
     pub(crate) async fn send(&self, update: OperationUpdate, delivery: Delivery) {
         let invocation = &self.scope.invocation;
-        if update.action == OperationAction::Start && !invocation.hooks.is_empty() {
+        // The start of a later attempt is not the start of the operation.
+        let starts = update.action == OperationAction::Start && !invocation.hooks.is_empty();
+        if starts && self.record().is_none() {
             let info = self.info();
             invocation
                 .hooks
@@ -324,23 +326,20 @@ impl Op {
             waiting
         };
         self.mark(waiting);
-        Changed {
+        let record = Changed {
             op: self,
             actor: None,
         }
-        .await
+        .await;
+        // It was open when it was met, so what follows it has not run before.
+        self.scope.leave_replay();
+        record
     }
 
     /// The operation is over: its resources go, its context moves on.
     pub(crate) fn finish(&self, record: &Operation) {
         self.mark(OperationState::Completed);
         self.scope.passed(record.end_timestamp);
-        if self.scope.mode() == Mode::Replay
-            && self.identity.operation_type != OperationType::Context
-        {
-            // Met unfinished, finished meanwhile: what follows has not run before.
-            self.scope.is_replaying();
-        }
     }
 
     // --- values -------------------------------------------------------------------------------

@@ -5,11 +5,15 @@ use super::{
     stage::{Stage, Until, play},
     world::{Entry, World},
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    log::Line,
+};
 use outlast_core::{
     Input, Rejection,
     delivery::{Arrival, Delivery},
-    history::{Details, Event, Query},
+    event::{Details, Event},
+    history::Query,
     record::nothing,
     transcript,
     wire::{ErrorObject, ExecutionStatus, Operation, OperationStatus, OperationType, Payload},
@@ -37,6 +41,7 @@ struct View {
     repeated: Option<String>,
     held: Option<ErrorObject>,
     why: String,
+    logs: Vec<Line>,
 }
 
 impl TestRun {
@@ -351,6 +356,11 @@ impl TestRun {
         self.view.requests
     }
 
+    /// What the code logged, at level INFO and above, without what it only repeated on replay.
+    pub fn logs(&self) -> &[Line] {
+        &self.view.logs
+    }
+
     /// A step whose at-most-once body ran twice in one attempt, which must never be.
     pub(super) fn repeated_body(&self) -> Option<&str> {
         self.view.repeated.as_deref()
@@ -442,6 +452,7 @@ impl View {
                 .map(|((name, _, _), _)| name.clone()),
             held: execution.hold().map(|hold| (*hold.reason).clone()),
             why: execution.why(world.clock.now()),
+            logs: state.logs.clone(),
         }
     }
 }

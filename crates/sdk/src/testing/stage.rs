@@ -14,6 +14,7 @@ use crate::{
     config::Executor,
     function::Function,
     invocation::{Request, invoke},
+    log::{Line, ReplayFilter},
     plugin::{AttemptInfo, HookResult, Plugin},
 };
 use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
@@ -29,6 +30,7 @@ use outlast_core::{
     },
 };
 use std::{
+    convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -37,8 +39,17 @@ use tokio::{
     time::Instant,
 };
 
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer,
+    layer::{Context as LayerContext, SubscriberExt as _},
+};
+
 /// The moment at which every test starts.
 const ORIGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+/// Answers without news after which the kit stops waiting for an invocation.
+const REFRESHES_MAX: u32 = 10_000;
 
 type Job = Box<dyn for<'a> FnOnce(&'a Arc<World>) -> LocalBoxFuture<'a, ()> + Send>;
 
@@ -97,8 +108,24 @@ pub(super) fn run_on_runtime<R>(
         let clock = Arc::new(StageClock {
             start: Instant::now(),
         });
-        play(Arc::new(World::new(setup, clock))).await
+        let world = Arc::new(World::new(setup, clock));
+        let lines = Capture(world.clone())
+            .with_filter(ReplayFilter)
+            .with_filter(LevelFilter::INFO);
+        let _subscriber =
+            tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+        play(world).await
     }))
+}
+
+/// Keeps the log lines of everything that runs on the stage.
+struct Capture(Arc<World>);
+
+impl<S: tracing::Subscriber> Layer<S> for Capture {
+    fn on_event(&self, event: &tracing::Event<'_>, _: LayerContext<'_, S>) {
+        let line = Line::of(event);
+        self.0.lock().logs.push(line);
+    }
 }
 
 /// The stage's time: the origin, plus what tokio's clock says has passed.
@@ -219,6 +246,47 @@ impl State {
     }
 }
 
+tokio::task_local! {
+    /// The process in which the code on stage runs.
+    static PROCESS: Arc<Link>;
+}
+
+/// Kills the process of the handler that awaits this, as a crash in the middle of its code would:
+/// the invocation ends with `Runtime.ExitError` and is repeated. What was checkpointed by then is
+/// kept, the rest is lost; a body that wants its own start to be kept lets the
+/// [linger](crate::Config::linger) pass first.
+///
+/// Elsewhere than on the test kit nothing is killed and this never returns.
+///
+/// ```
+/// use outlast::{Context, Result, testing::{self, TestKit}};
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// static CRASHED: AtomicBool = AtomicBool::new(false);
+///
+/// async fn fragile(ctx: Context, (): ()) -> Result<u32> {
+///     ctx.step("body", async |_| {
+///         if !CRASHED.swap(true, Ordering::Relaxed) {
+///             testing::crash().await;
+///         }
+///         Ok::<_, std::io::Error>(7)
+///     })
+///     .await
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let run = TestKit::new("fragile", fragile).run(()).await;
+/// assert_eq!(run.result::<u32>().unwrap(), 7);
+/// assert_eq!(run.invocations().len(), 2);
+/// # });
+/// ```
+pub async fn crash() -> Infallible {
+    if let Ok(process) = PROCESS.try_with(Arc::clone) {
+        process.crash.notify_one();
+    }
+    std::future::pending().await
+}
+
 /// Calls a handler once for an execution that wants it.
 async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
     let begun = begin(&world, &function, &arn);
@@ -256,7 +324,7 @@ async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
         let outcome = tokio::select! {
             biased;
             () = link.crash.notified() => Outcome::exited("the test kit killed the process"),
-            outcome = invoke(&handler, input, link.clone(), request) => {
+            outcome = PROCESS.scope(link.clone(), invoke(&handler, input, link.clone(), request)) => {
                 let answer = outcome.answer.clone();
                 record(&world, &arn, |invocation| invocation.outcome = Some(outcome));
                 match answer {
@@ -520,6 +588,7 @@ impl Link {
         arn: &str,
         request: CheckpointRequest,
     ) -> Result<CheckpointResponse, BackendError> {
+        let refresh = request.updates.is_empty();
         let reply = self
             .world
             .decide(arn, Input::Checkpoint(request))
@@ -527,8 +596,28 @@ impl Link {
         let now = self.clock.now();
         self.world.lock().answer_callbacks(now, &self.arn);
         match reply {
-            Reply::Checkpoint(response) => Ok(response),
+            Reply::Checkpoint(response) => {
+                let news = !refresh || !response.new_execution_state.operations.is_empty();
+                self.give_up_on_a_held_invocation(now, news);
+                Ok(response)
+            }
             _ => Err(BackendError::transport("the core answered something else")),
+        }
+    }
+
+    /// An invocation that asks for news again and again is held by something that never ends; a
+    /// test must not hang on it.
+    fn give_up_on_a_held_invocation(&self, now: Timestamp, news: bool) {
+        let mut state = self.world.lock();
+        state.refreshes = if news { 0 } else { state.refreshes + 1 };
+        if state.refreshes == REFRESHES_MAX {
+            let message = format!(
+                "the invocation asked {REFRESHES_MAX} times for news and there was none: some code keeps it from \
+                 suspending (Context::lifecycle names it)"
+            );
+            let error = Some(ErrorObject::new("HeldInvocation", message));
+            let _ = state.decide(now, &self.arn, Input::Stop { error });
+            self.crash.notify_one();
         }
     }
 

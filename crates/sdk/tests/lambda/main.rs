@@ -34,7 +34,7 @@ async fn order(ctx: Context, items: Vec<String>) -> Result<String> {
         .await?;
     ctx.wait(secs(3_600)).await?;
     let approval: String = ctx
-        .wait_for_callback("approve", async |_id, _| Ok::<_, std::io::Error>(()))
+        .wait_for_callback("approve", async |_id| Ok::<_, std::io::Error>(()))
         .await?;
     let parcels: Vec<String> = ctx
         .map("ship", &items, async |ctx, item| {
