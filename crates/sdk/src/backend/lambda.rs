@@ -12,7 +12,9 @@ use crate::{
 };
 use aws_sdk_lambda::{
     Client,
-    config::{BehaviorVersion, Config, Credentials, Region, http::HttpResponse, retry::RetryConfig},
+    config::{
+        BehaviorVersion, Config, Credentials, Region, http::HttpResponse, retry::RetryConfig,
+    },
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
     primitives::DateTime,
     types as aws,
@@ -34,7 +36,7 @@ use serde::{
     de::{IgnoredAny, IntoDeserializer, value::Error as UnknownValue},
 };
 use serde_json::value::RawValue;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The error type of an answer or an event that this version cannot read.
 const PROTOCOL_ERROR: &str = "ProtocolError";
@@ -99,7 +101,9 @@ fn missing(variable: &str) -> Error {
     Error::of_kind(
         ErrorKind::InvalidInput,
         None,
-        format!("the environment variable {variable} is missing: AWS Lambda sets it, and so must whatever stands in"),
+        format!(
+            "the environment variable {variable} is missing: AWS Lambda sets it, and so must whatever stands in"
+        ),
     )
 }
 
@@ -123,8 +127,9 @@ impl Backend for Api {
                 .await
                 .map_err(failed)?;
             let state = answer.new_execution_state;
-            let (changed, marker) =
-                state.map_or_else(Default::default, |state| (state.operations, state.next_marker));
+            let (changed, marker) = state.map_or_else(Default::default, |state| {
+                (state.operations, state.next_marker)
+            });
             Ok(CheckpointResponse {
                 checkpoint_token: answer.checkpoint_token,
                 new_execution_state: page(changed.unwrap_or_default(), marker)?,
@@ -422,17 +427,14 @@ async fn answer(
 /// Reads a durable invocation. Anything else that may be sent to a function is told apart from a
 /// durable invocation that is malformed.
 fn read(event: &str) -> std::result::Result<InvocationInput, ErrorObject> {
-    #[derive(Deserialize)]
-    struct Durable {
-        #[serde(rename = "DurableExecutionArn")]
-        _arn: IgnoredAny,
-    }
-    serde_json::from_str(event).map_err(|error| match serde_json::from_str::<Durable>(event) {
-        Ok(_) => ErrorObject::new(
-            PROTOCOL_ERROR,
-            format!("the invocation's event cannot be read: {error}"),
-        ),
-        Err(_) => not_durable(),
+    serde_json::from_str(event).map_err(|error| {
+        let members = serde_json::from_str::<BTreeMap<String, IgnoredAny>>(event);
+        if members.is_ok_and(|members| members.contains_key("DurableExecutionArn")) {
+            let message = format!("the invocation's event cannot be read: {error}");
+            ErrorObject::new(PROTOCOL_ERROR, message)
+        } else {
+            not_durable()
+        }
     })
 }
 

@@ -427,6 +427,7 @@ fn only_durable_invocations_are_read() {
         "{}",
         "null",
         "[]",
+        "[1]",
         "7",
         "\"text\"",
         r#"{"name":"x"}"#,
