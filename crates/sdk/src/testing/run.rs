@@ -303,6 +303,13 @@ impl TestRun {
         &self.view.why
     }
 
+    /// How long the execution has taken, on the kit's clock.
+    pub fn elapsed(&self) -> Duration {
+        let at = |event: Option<&Event>| event.map_or(0, |event| event.event_timestamp.as_millis());
+        let (first, last) = (at(self.view.events.first()), at(self.view.events.last()));
+        Duration::from_millis(last.saturating_sub(first))
+    }
+
     /// The execution's ARN.
     pub fn arn(&self) -> &str {
         &self.arn

@@ -35,12 +35,18 @@ fn label(operation: &OperationInfo) -> String {
 impl Plugin for Recorder {
     fn invocation_start(&self, info: &InvocationInfo) -> HookResult {
         let updated = info.updated_operations.len();
-        self.note(format!("invocation start first={} updated={updated}", info.is_first_invocation))
+        self.note(format!(
+            "invocation start first={} updated={updated}",
+            info.is_first_invocation
+        ))
     }
 
     fn invocation_end(&self, info: &InvocationInfo, end: &InvocationEnd) -> HookResult {
         let first = info.is_first_invocation;
-        self.note(format!("invocation end {:?} first={first} result={:?}", end.status, end.result))
+        self.note(format!(
+            "invocation end {:?} first={first} result={:?}",
+            end.status, end.result
+        ))
     }
 
     fn operation_start(&self, info: &OperationInfo) -> HookResult {
@@ -50,16 +56,27 @@ impl Plugin for Recorder {
     fn operation_end(&self, info: &OperationInfo) -> HookResult {
         let error = info.error.as_ref().map(ToString::to_string);
         let status = info.status.unwrap();
-        self.note(format!("end {} {status} result={:?} error={error:?}", label(info), info.result))
+        self.note(format!(
+            "end {} {status} result={:?} error={error:?}",
+            label(info),
+            info.result
+        ))
     }
 
     fn attempt_start(&self, info: &AttemptInfo) -> HookResult {
-        self.note(format!("attempt {} of {}", info.attempt, label(&info.operation)))
+        self.note(format!(
+            "attempt {} of {}",
+            info.attempt,
+            label(&info.operation)
+        ))
     }
 
     fn attempt_end(&self, info: &AttemptInfo, outcome: &AttemptOutcome) -> HookResult {
         let name = label(&info.operation);
-        self.note(format!("attempt {} of {name} {:?}", info.attempt, outcome.status))
+        self.note(format!(
+            "attempt {} of {name} {:?}",
+            info.attempt, outcome.status
+        ))
     }
 
     fn operations_changed(&self, info: &ChangeInfo) -> HookResult {
@@ -70,7 +87,13 @@ impl Plugin for Recorder {
 
 async fn flaky(ctx: Context, (): ()) -> Result<u32> {
     let value = ctx
-        .step("flaky", async |step| if step.attempt() == 1 { Err("no") } else { Ok(7) })
+        .step("flaky", async |step| {
+            if step.attempt() == 1 {
+                Err("no")
+            } else {
+                Ok(7)
+            }
+        })
         .retry(Retry::fixed(Duration::from_secs(1)))
         .await?;
     ctx.wait(Duration::from_secs(2)).await?;
@@ -144,7 +167,10 @@ impl Plugin for Hostile {
 async fn a_failing_plugin_harms_neither_the_execution_nor_other_plugins() {
     let (_, alone) = run(|config, log| config.plugin(move || Recorder(log.clone()))).await;
     let (run, beside) = run(|config, log| {
-        config.plugin(|| Hostile).plugin(move || Recorder(log.clone())).plugin(|| Hostile)
+        config
+            .plugin(|| Hostile)
+            .plugin(move || Recorder(log.clone()))
+            .plugin(|| Hostile)
     })
     .await;
     assert_eq!(run.result::<u32>().unwrap(), 7);
@@ -156,7 +182,9 @@ async fn every_plugin_gets_every_hook() {
     let (_, one) = run(|config, log| config.plugin(move || Recorder(log.clone()))).await;
     let (_, two) = run(|config, log| {
         let other = log.clone();
-        config.plugin(move || Recorder(log.clone())).plugin(move || Recorder(other.clone()))
+        config
+            .plugin(move || Recorder(log.clone()))
+            .plugin(move || Recorder(other.clone()))
     })
     .await;
     assert_eq!(two.len(), 2 * one.len());
@@ -172,7 +200,9 @@ async fn one_instance_serves_one_invocation() {
         *count.lock().unwrap() += 1;
         Counting
     });
-    let run = TestKit::of(Function::new("flaky", flaky).config(config)).run(()).await;
+    let run = TestKit::of(Function::new("flaky", flaky).config(config))
+        .run(())
+        .await;
     assert_eq!(*made.lock().unwrap() as usize, run.invocations().len());
 }
 
@@ -183,7 +213,10 @@ async fn contexts_announce_their_bodies_and_whether_their_children_replay() {
         fn attempt_start(&self, info: &AttemptInfo) -> HookResult {
             let replaying = info.is_replaying_children;
             let parent = info.operation.parent_id.is_some();
-            let line = format!("{} replaying={replaying} nested={parent}", label(&info.operation));
+            let line = format!(
+                "{} replaying={replaying} nested={parent}",
+                label(&info.operation)
+            );
             self.0.lock().unwrap().push(line);
             Ok(())
         }
@@ -194,7 +227,8 @@ async fn contexts_announce_their_bodies_and_whether_their_children_replay() {
     let handler = async |ctx: Context, (): ()| -> Result<()> {
         ctx.parallel("ctx")
             .branch("a", async |ctx| {
-                ctx.step("inner", async |_| Ok::<_, std::io::Error>(())).await?;
+                ctx.step("inner", async |_| Ok::<_, std::io::Error>(()))
+                    .await?;
                 ctx.wait(Duration::from_secs(2)).await
             })
             .branch("b", async |_| Ok(()))
@@ -202,7 +236,9 @@ async fn contexts_announce_their_bodies_and_whether_their_children_replay() {
             .await?
             .throw_if_error()
     };
-    let run = TestKit::of(Function::new("f", handler).config(config)).run(()).await;
+    let run = TestKit::of(Function::new("f", handler).config(config))
+        .run(())
+        .await;
     run.result::<()>().unwrap();
     let lines = lines.lock().unwrap().join("\n");
     insta::assert_snapshot!(lines, @r"
