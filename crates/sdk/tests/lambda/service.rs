@@ -294,10 +294,11 @@ impl State {
             ("POST", ["2025-12-01", "durable-executions", arn, "checkpoint"]) => {
                 self.call(arn, |state| {
                     let body: CheckpointRequest = serde_json::from_slice(&request.body).unwrap();
-                    match state.decide(Input::Checkpoint(body))? {
-                        Reply::Checkpoint(response) => Ok(serde_json::to_value(response).unwrap()),
-                        other => panic!("{other:?}"),
-                    }
+                    let reply = state.decide(Input::Checkpoint(body))?;
+                    let Reply::Checkpoint(response) = reply else {
+                        panic!("{reply:?}");
+                    };
+                    Ok(serde_json::to_value(response).unwrap())
                 })
             }
             ("GET", ["2025-12-01", "durable-executions", arn, "state"]) => {
@@ -385,6 +386,6 @@ fn in_seconds(value: Value) -> Value {
                 _ => (name, in_seconds(value)),
             })
             .collect(),
-        other => other,
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
     }
 }

@@ -101,7 +101,7 @@ fn in_seconds(value: Value) -> Value {
                 _ => (name, in_seconds(value)),
             })
             .collect(),
-        other => other,
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
     }
 }
 
