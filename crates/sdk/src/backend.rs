@@ -2,6 +2,9 @@
 //!
 //! A backend carries requests; it decides nothing. The SDK retries nothing on top of it.
 
+#[cfg(feature = "lambda")]
+pub mod lambda;
+
 use outlast_core::wire::{
     CheckpointRequest, CheckpointResponse, INVALID_TOKEN_MESSAGE, StatePage, error_type,
 };

@@ -233,6 +233,13 @@ fn refused(error: &BackendError, doing: &str) -> Answer {
     }
 }
 
+/// The error of an invocation that belongs to no execution.
+pub(crate) fn not_durable() -> ErrorObject {
+    let message = "the invocation carries no execution: this function is durable and must be invoked as one \
+                   (check its durable configuration)";
+    ErrorObject::new("NotDurableError", message)
+}
+
 /// The recorded state of an execution.
 struct Loaded {
     execution: Operation,
@@ -243,10 +250,8 @@ struct Loaded {
 async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded, Answer> {
     let arn = &input.durable_execution_arn;
     if arn.is_empty() || input.checkpoint_token.is_empty() {
-        let message = "the invocation carries no execution: this function is durable and must be invoked as one \
-                       (check its durable configuration)";
         return Err(Err(InvocationError {
-            record: ErrorObject::new("NotDurableError", message),
+            record: not_durable(),
         }));
     }
     let StatePage {

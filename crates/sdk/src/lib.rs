@@ -27,6 +27,7 @@
 //! [`Context::random`], and put everything with an effect into a [step](Context::step).
 
 mod actor;
+mod app;
 mod attempt;
 pub mod backend;
 mod batch;
@@ -60,6 +61,7 @@ pub mod testing;
 mod wait;
 mod with_retry;
 
+pub use app::App;
 pub use batch::{
     BatchItem, BatchResult, BatchStatus, Completion, CompletionDecision, CompletionReason, Counts,
     ItemStatus, Map, Nesting, Parallel,

@@ -145,6 +145,19 @@ fn words_have_one_meaning() {
 }
 
 #[test]
+fn aws_types_are_named_in_one_file_only() {
+    let words = ["aws_sdk_lambda", "aws_smithy", "lambda_runtime"];
+    let elsewhere = |file: &File| {
+        file.path.contains("/src/") && !file.path.starts_with("crates/sdk/src/backend/lambda")
+    };
+    let offences = rust_files()
+        .filter(elsewhere)
+        .flat_map(|file| lines_with(&file, &words))
+        .collect();
+    refuse("only backend/lambda.rs knows AWS", offences);
+}
+
+#[test]
 fn modules_are_nouns_of_the_domain() {
     let vague = [
         "mod", "utils", "util", "helpers", "helper", "common", "manager", "misc",

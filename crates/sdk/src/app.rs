@@ -1,0 +1,276 @@
+//! A program's functions, and the home they run in.
+//!
+//! [`App::run`] looks where it is and serves that home. It runs nothing by itself: inside AWS Lambda
+//! the [Lambda backend](crate::backend) does.
+
+use crate::{
+    context::Context,
+    error::{BoxError, Error, ErrorKind, Result},
+    function::Function,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::future::Future;
+
+/// The functions of a program, ready to run wherever the program is started.
+///
+/// ```no_run
+/// use outlast::{App, Context, Result};
+///
+/// async fn greet(ctx: Context, name: String) -> Result<String> {
+///     ctx.step("greet", async |_| Ok::<_, std::io::Error>(format!("Hello, {name}!"))).await
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<()> {
+///     App::new().function("greet", greet).run().await
+/// }
+/// ```
+///
+/// # Homes
+///
+/// Inside AWS Lambda, with the feature `lambda`, the program serves the Lambda runtime. If it has
+/// several functions, the one named like the Lambda function (`AWS_LAMBDA_FUNCTION_NAME`) is
+/// served; a program with one function needs no such agreement of names. Outside Lambda there is no
+/// home in this release: the embedded engine comes with the next one, and
+/// [`outlast::testing`](https://docs.rs/outlast/latest/outlast/testing/) runs functions until then.
+///
+/// # Portability
+///
+/// | | Outlast | AWS Lambda |
+/// |---|---|---|
+/// | [signals](Context::wait_signal) | delivered by name | refused with [`ErrorKind::Unsupported`] |
+/// | code that no longer matches its record | held for a fixed build | fails the execution |
+/// | re-runs of a step whose process dies | can be bounded | until the execution's timeout |
+/// | operations per execution | unbounded | 3,000 |
+/// | bytes written per execution | unbounded | 100 MB |
+///
+/// What is said here about AWS Lambda follows its published documentation and was not verified
+/// against the service.
+#[derive(Clone, Debug, Default)]
+pub struct App {
+    functions: Vec<Function>,
+}
+
+impl App {
+    /// A program without functions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a durable function with default options.
+    #[must_use]
+    pub fn function<I, O, E, H, Fut>(self, name: &str, handler: H) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        E: Into<BoxError> + Send + 'static,
+        H: Fn(Context, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        self.register(Function::new(name, handler))
+    }
+
+    /// Adds a durable function that has options of its own.
+    ///
+    /// ```
+    /// use outlast::{App, Config, Context, Function, Result};
+    ///
+    /// # async fn greet(_: Context, name: String) -> Result<String> { Ok(name) }
+    /// let greet = Function::new("greet", greet).config(Config::new().log_while_replaying(true));
+    /// let app = App::new().register(greet);
+    /// # let _ = app;
+    /// ```
+    #[must_use]
+    pub fn register(mut self, function: Function) -> Self {
+        self.functions.push(function);
+        self
+    }
+
+    /// Serves the home the program runs in, until that home ends it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] when no function is registered, when two have the same name, or
+    /// when none fits the Lambda function; [`ErrorKind::Unsupported`] where there is no home.
+    ///
+    /// # Cancellation
+    /// Dropping the future abandons the invocation in progress; whoever invoked it repeats it.
+    pub async fn run(self) -> Result<()> {
+        match Home::find(&|name| std::env::var(name).ok()) {
+            Home::Lambda { function_name } => {
+                serve_lambda(self.choose(function_name.as_deref())?).await
+            }
+            Home::Nowhere => {
+                self.check()?;
+                Err(Error::of_kind(
+                    ErrorKind::Unsupported,
+                    None,
+                    "this program does not run inside AWS Lambda, and this release has no other home: the embedded \
+                     engine comes with the next release; until then `outlast::testing` (feature `testing`) runs \
+                     functions on your machine",
+                ))
+            }
+        }
+    }
+
+    /// The function that this Lambda function is.
+    fn choose(mut self, function_name: Option<&str>) -> Result<Function> {
+        self.check()?;
+        if self.functions.len() > 1 {
+            let name = function_name.unwrap_or_default();
+            let names: Vec<_> = self.functions.iter().map(Function::name).collect();
+            let message = format!(
+                "the Lambda function is named '{name}' (AWS_LAMBDA_FUNCTION_NAME), and this program has several \
+                 functions, none of that name: {}; name one like it, or register only one",
+                names.join(", ")
+            );
+            self.functions.retain(|function| function.name() == name);
+            return self.functions.pop().ok_or_else(|| invalid(message));
+        }
+        self.functions.pop().ok_or_else(no_functions)
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut names: Vec<_> = self.functions.iter().map(Function::name).collect();
+        if names.is_empty() {
+            return Err(no_functions());
+        }
+        names.sort_unstable();
+        let twice = names.windows(2).find_map(|pair| match pair {
+            [one, other] if one == other => Some(*one),
+            _ => None,
+        });
+        match twice {
+            Some(name) => Err(invalid(format!("two functions are named '{name}'"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn no_functions() -> Error {
+    invalid("the program has no functions: add one with `App::function`")
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::of_kind(ErrorKind::InvalidInput, None, message)
+}
+
+/// Where a program finds itself.
+#[derive(Debug, PartialEq, Eq)]
+enum Home {
+    /// Inside AWS Lambda, or whatever serves the Lambda Runtime API.
+    Lambda { function_name: Option<String> },
+    /// Started by hand.
+    Nowhere,
+}
+
+impl Home {
+    fn find(variable: &dyn Fn(&str) -> Option<String>) -> Self {
+        match variable("AWS_LAMBDA_RUNTIME_API") {
+            Some(_) => Self::Lambda {
+                function_name: variable("AWS_LAMBDA_FUNCTION_NAME"),
+            },
+            None => Self::Nowhere,
+        }
+    }
+}
+
+#[cfg(feature = "lambda")]
+async fn serve_lambda(function: Function) -> Result<()> {
+    use crate::backend::lambda::{Api, serve};
+    serve(function, std::sync::Arc::new(Api::from_env()?)).await
+}
+
+#[cfg(not(feature = "lambda"))]
+async fn serve_lambda(function: Function) -> Result<()> {
+    Err(Error::of_kind(
+        ErrorKind::Unsupported,
+        None,
+        format!(
+            "the function '{}' runs inside AWS Lambda, but this program was built without it: turn it on with \
+             `cargo add outlast --features lambda`, build again and deploy",
+            function.name()
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(names: &[&str]) -> App {
+        names.iter().fold(App::new(), |app, name| {
+            app.function(name, async |_: Context, (): ()| Ok::<_, Error>(()))
+        })
+    }
+
+    #[test]
+    fn lambda_is_recognised_by_its_runtime_api() {
+        let home = |variables: &'static [(&str, &str)]| {
+            Home::find(&move |name| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(home(&[]), Home::Nowhere);
+        assert_eq!(
+            home(&[("AWS_LAMBDA_FUNCTION_NAME", "order")]),
+            Home::Nowhere
+        );
+        assert_eq!(
+            home(&[
+                ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001"),
+                ("AWS_LAMBDA_FUNCTION_NAME", "order"),
+            ]),
+            Home::Lambda {
+                function_name: Some("order".to_owned())
+            }
+        );
+    }
+
+    #[test]
+    fn the_only_function_is_served_whatever_the_lambda_function_is_called() {
+        for name in [None, Some("order"), Some("stack-order-1A2B")] {
+            assert_eq!(app(&["order"]).choose(name).unwrap().name(), "order");
+        }
+    }
+
+    #[test]
+    fn one_of_several_functions_is_chosen_by_the_name_of_the_lambda_function() {
+        let chosen = app(&["order", "refund"]).choose(Some("refund")).unwrap();
+        assert_eq!(chosen.name(), "refund");
+        for name in [None, Some(""), Some("Refund")] {
+            let error = app(&["order", "refund"]).choose(name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.message().contains("order, refund"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_function_and_two_of_one_name_are_refused() {
+        let message = |names| app(names).choose(None).unwrap_err().message().to_owned();
+        assert!(message(&[]).contains("no functions"));
+        assert!(message(&["a", "b", "a"]).contains("two functions are named 'a'"));
+    }
+
+    #[tokio::test]
+    async fn outside_lambda_the_way_to_run_functions_is_named() {
+        let error = app(&["order"]).run().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("next release"), "{error}");
+        assert!(error.message().contains("outlast::testing"), "{error}");
+    }
+
+    #[cfg(not(feature = "lambda"))]
+    #[tokio::test]
+    async fn inside_lambda_without_the_feature_the_way_to_turn_it_on_is_named() {
+        let function = app(&["order"]).choose(None).unwrap();
+        let error = serve_lambda(function).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(
+            error
+                .message()
+                .contains("cargo add outlast --features lambda"),
+            "{error}"
+        );
+    }
+}
