@@ -25,7 +25,7 @@ use std::{
 /// Programs on the kit's own executor, which repeats exactly.
 const INLINE_SEEDS: u64 = 2_000;
 /// Programs on a runtime with several threads, where nothing does.
-const THREADED_SEEDS: u64 = 400;
+const THREADED_SEEDS: u64 = 300;
 
 /// A piece of a program.
 #[derive(Clone, Debug)]
@@ -337,7 +337,7 @@ impl Program {
         let mut author = Author {
             random: SplitMix64::new(seed),
             time,
-            budget: 20,
+            budget: 14,
         };
         let mut pieces = author.pieces(2);
         while pieces.len() < 3 {
