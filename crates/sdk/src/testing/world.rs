@@ -5,7 +5,7 @@
 use super::{Answer, fault::Fault};
 use crate::{
     backend::BoxFuture, checkpoint::Delivery as Sent, clock::Clock, function::Function,
-    invocation::Outcome as Ran,
+    invocation::Outcome as Ran, plugin::AttemptInfo,
 };
 use outlast_core::{
     Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start, Target,
@@ -63,6 +63,8 @@ pub(super) struct Setup {
     pub(super) invocation_limit: u32,
     pub(super) function_timeout: Option<Duration>,
     pub(super) tenant: Option<String>,
+    /// Signals to send, by name, with how long after the start.
+    pub(super) signals: Vec<(String, Payload, Duration)>,
 }
 
 /// One invocation that has run, as it can be looked at afterwards.
@@ -141,6 +143,8 @@ pub(super) struct State {
     pub(super) main: Option<Arc<str>>,
     /// How often the body of an at-most-once step ran, by name, id and attempt.
     pub(super) bodies: BTreeMap<(String, OperationId, u32), u32>,
+    /// A step whose body ran although the outcome of that attempt was already recorded.
+    pub(super) rerun: Option<String>,
     posted: u64,
     keys: Keys,
     random: SplitMix64,
@@ -162,6 +166,7 @@ impl World {
             requests: 0,
             main: None,
             bodies: BTreeMap::new(),
+            rerun: None,
             posted: 0,
             keys: Keys::new(Key::new(1, [7; 32])),
             random,
@@ -239,6 +244,46 @@ impl State {
             parent: None,
         };
         self.insert(now, start)
+    }
+
+    /// Makes `arn` the execution under test: faults are for it, and so are the scripted signals.
+    pub(super) fn watch(&mut self, now: Timestamp, arn: &Arc<str>) {
+        self.main = Some(arn.clone());
+        for (name, payload, delay) in std::mem::take(&mut self.setup.signals) {
+            let at = now.plus_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+            let arrival = Arrival::Signal {
+                name: name.as_str().into(),
+                payload: Some(payload),
+            };
+            self.post(at, arn, arrival);
+        }
+    }
+
+    /// Notes that the body of a step runs, and whether it should not have.
+    pub(super) fn body_runs(&mut self, arn: &str, info: &AttemptInfo) {
+        let operation = &info.operation;
+        if operation.operation_type != OperationType::Step {
+            return;
+        }
+        let name = operation.name.as_deref().unwrap_or_default();
+        if info.at_most_once {
+            let key = (name.to_owned(), operation.id.clone(), info.attempt);
+            *self.bodies.entry(key).or_default() += 1;
+        }
+        let recorded = self
+            .executions
+            .get(arn)
+            .and_then(|entry| {
+                let load = &outlast_core::record::nothing;
+                entry.execution.operation(&operation.id, load).transpose()
+            })
+            .and_then(Result::ok);
+        let over = recorded.is_some_and(|recorded| {
+            recorded.status.is_terminal() || recorded.attempts_finished() >= info.attempt
+        });
+        if over && self.rerun.is_none() {
+            self.rerun = Some(name.to_owned());
+        }
     }
 
     fn insert(&mut self, now: Timestamp, start: Start) -> Result<Arc<str>, Rejection> {
