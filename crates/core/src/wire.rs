@@ -567,7 +567,7 @@ pub struct InvocationInput {
     /// The first page of operations.
     pub initial_execution_state: StatePage,
     /// Operations that changed while no handler was looking.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub updated_operation_ids: Vec<OperationId>,
 }
 

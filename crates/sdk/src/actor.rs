@@ -5,7 +5,7 @@
 //! with whom it parks and whether it may be started here at all.
 
 use crate::{
-    context::Scope,
+    context::{Mode, Scope},
     error::{Error, ErrorKind, OperationRef},
     lifecycle::{ActorId, Lifecycle, Waiter},
     plugin::AttemptInfo,
@@ -19,6 +19,7 @@ use std::{
     sync::{Arc, Weak},
     task::{Context as Poller, Poll, Wake, Waker},
 };
+use tracing::{Span, field};
 
 thread_local! {
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
@@ -108,6 +109,7 @@ pin_project! {
         scope: Arc<Scope>,
         body: Option<Arc<Body>>,
         info: Option<Arc<AttemptInfo>>,
+        span: Span,
         waker: Option<(Waker, Waker)>,
         // Last: the actor stops counting only after its future and its futures' guards are gone.
         registration: Option<Registration>,
@@ -121,14 +123,38 @@ impl<F> Acting<F> {
         body: Option<Arc<Body>>,
         inner: F,
     ) -> Self {
+        let span = span(&scope, body.as_deref());
         Self {
             inner,
             scope,
             body,
             info: None,
+            span,
             waker: None,
             registration: Some(registration),
         }
+    }
+}
+
+/// The span user code runs in, with the fields that log lines carry.
+fn span(scope: &Scope, body: Option<&Body>) -> Span {
+    let invocation = &scope.invocation;
+    match body {
+        Some(body) => tracing::info_span!(
+            "durable_operation",
+            executionArn = &*invocation.arn,
+            requestId = &*invocation.request.request_id,
+            operationId = body.operation_id.as_str(),
+            operationName = body.operation.name.as_deref(),
+            attempt = body.attempt,
+        ),
+        None => tracing::info_span!(
+            "durable_execution",
+            executionArn = &*invocation.arn,
+            requestId = &*invocation.request.request_id,
+            operationId = scope.record_id.as_ref().map(OperationId::as_str),
+            isReplay = field::Empty,
+        ),
     }
 }
 
@@ -169,6 +195,11 @@ impl<F: Future> Future for Acting<F> {
                     .hooks
                     .around(&invocation.arn, this.info.as_deref())
             });
+            if this.body.is_none() && !this.span.is_disabled() {
+                this.span
+                    .record("isReplay", this.scope.mode() != Mode::Execution);
+            }
+            let _span = this.span.enter();
             let _on_thread = OnThread::put(Current {
                 actor: *actor,
                 scope: this.scope.clone(),

@@ -13,7 +13,7 @@ use crate::{
     codec::{Codec, Coding},
     context::{CloseOnDrop, Context, Mode, Scope},
     error::{Error, ErrorKind, Result},
-    future::Running,
+    future::{Running, quietly},
     operation::{Claim, Op},
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -490,6 +490,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Runner<'_, T> {
                 running.push(async move { (index, run.await) });
             }
             if batch.verdict().is_some() {
+                quietly(|| drop(running));
                 return results;
             }
             let Some((index, result)) = running.next().await else {

@@ -12,7 +12,6 @@ use crate::{
     lifecycle::{Fault, OperationState},
     operation::Op,
     retry::Retry,
-    step::StepContext,
 };
 use outlast_core::{
     limits::CALLBACK_TIMEOUT_SECONDS_MAX,
@@ -57,7 +56,8 @@ impl Context {
 
     /// Opens a callback, hands its id to `submit`, and waits for the reply.
     ///
-    /// `submit` runs as a step: it is retried, and never repeated once it succeeded.
+    /// `submit` runs as a step: it is retried, and never repeated once it succeeded. The id is the
+    /// same in every attempt, so it also serves to drop duplicates.
     ///
     /// ```
     /// # use outlast::{Context, Result};
@@ -65,7 +65,7 @@ impl Context {
     /// # async fn mail(_: &str) -> Result<(), std::io::Error> { Ok(()) }
     /// # async fn example(ctx: Context) -> Result<()> {
     /// let answer: String = ctx
-    ///     .wait_for_callback("approve", async |id, _| mail(&id).await)
+    ///     .wait_for_callback("approve", async |id| mail(&id).await)
     ///     .timeout(Duration::from_secs(2 * 24 * 3600))
     ///     .await?;
     /// # Ok(()) }
@@ -78,15 +78,15 @@ impl Context {
     where
         T: DeserializeOwned + Send + 'static,
         E: Into<BoxError> + Send + 'static,
-        F: Fn(String, StepContext) -> Fut + Send + Sync + 'a,
+        F: Fn(String) -> Fut + Send + Sync + 'a,
         Fut: Future<Output = Result<(), E>> + Send + 'a,
     {
         WaitForCallback {
             op: self
                 .claim(name)
                 .operation(OperationType::Context, sub_type::WAIT_FOR_CALLBACK),
-            submit: Box::new(move |id, step| {
-                let future = submit(id, step);
+            submit: Box::new(move |id| {
+                let future = submit(id);
                 Box::pin(async move { future.await.map_err(Error::other) })
             }),
             options: CallbackOptions::default(),
@@ -254,7 +254,7 @@ fn failure(op: &Op, record: &Operation) -> Option<Error> {
     Some(op.failure(kind, error))
 }
 
-type Submit<'a> = Box<dyn Fn(String, StepContext) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a>;
+type Submit<'a> = Box<dyn Fn(String) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a>;
 
 /// A callback with its submitter, not started; see [`Context::wait_for_callback`].
 #[must_use = "a callback is not opened unless it is awaited or spawned"]
@@ -354,18 +354,13 @@ async fn exchange(
     options: CallbackOptions,
     retry: Retry,
 ) -> Result<Option<Payload>> {
-    let callback = ctx
-        .claim(&inner_name(name.as_deref(), "callback"))
-        .operation(OperationType::Callback, sub_type::CALLBACK);
-    let record = open(&callback, options).await;
-    let id = record
-        .callback_details
-        .as_ref()
-        .and_then(|details| details.callback_id.as_deref())
-        .unwrap_or_default();
+    let mut callback =
+        ctx.create_callback::<Option<String>>(&inner_name(name.as_deref(), "callback"));
+    callback.options = options;
+    let callback = callback.await?;
     let submitted = ctx
-        .step(&inner_name(name.as_deref(), "submitter"), |step| {
-            submit(id.to_owned(), step)
+        .step(&inner_name(name.as_deref(), "submitter"), |_| {
+            submit(callback.id().to_owned())
         })
         .retry(retry)
         .await;
@@ -382,11 +377,7 @@ async fn exchange(
             record,
         ));
     }
-    let record = closed(&callback).await;
-    match failure(&callback, &record) {
-        Some(error) => Err(error),
-        None => Ok(record.result().cloned()),
-    }
+    Ok(callback.result().await?.map(Payload::from))
 }
 
 /// The name of an inner operation, kept within the service's limit.

@@ -10,7 +10,7 @@ use crate::{
     checkpoint::Delivery,
     context::Context,
     error::{Error, ErrorKind, Result},
-    future::Running,
+    future::{Running, quietly},
     operation::Op,
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -319,9 +319,13 @@ async fn settle<T>(kind: Kind, inputs: Vec<BoxFuture<'_, Result<T>>>) -> Result<
     while let Some((index, result)) = running.next().await {
         match (kind, result) {
             (Kind::Race | Kind::SelectOk, Ok(value)) => {
+                quietly(|| drop(running));
                 return Ok(Outcome::Winner { index, value });
             }
-            (Kind::Race | Kind::TryJoinAll, Err(error)) => return Err(error),
+            (Kind::Race | Kind::TryJoinAll, Err(error)) => {
+                quietly(|| drop(running));
+                return Err(error);
+            }
             (Kind::JoinAll | Kind::TryJoinAll | Kind::SelectOk, result) => {
                 if let Some(slot) = results.get_mut(index) {
                     *slot = Some(result);

@@ -22,7 +22,7 @@ use outlast_core::{
     id::OperationId,
     replay::Change,
     time::Timestamp,
-    wire::{CheckpointRequest, ErrorObject, Operation},
+    wire::{CheckpointRequest, ErrorObject, Operation, OperationStatus},
 };
 use std::{
     future::{Future, poll_fn},
@@ -109,6 +109,7 @@ impl<'a> Driver<'a> {
     /// Runs to the end; also tells how many requests were made.
     pub(crate) async fn run(mut self) -> (Ending, u64) {
         let ending = poll_fn(|poller| self.poll(poller)).await;
+        self.with(State::begin_end);
         (ending, self.requests)
     }
 
@@ -335,6 +336,7 @@ impl<'a> Driver<'a> {
     /// Tells the plugins what an answer changed.
     fn announce(&self, changes: &[(OperationId, Change)]) {
         let hooks = &self.invocation.hooks;
+        self.log(changes);
         if hooks.is_empty() || changes.is_empty() {
             return;
         }
@@ -359,6 +361,35 @@ impl<'a> Driver<'a> {
         hooks.each("operations_changed", |plugin| {
             plugin.operations_changed(&info)
         });
+    }
+
+    /// Tells the log what an answer changed, now that it is durable.
+    fn log(&self, changes: &[(OperationId, Change)]) {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        for (id, change) in changes {
+            let Some(operation) = self.with(|state| state.journal.get(id).cloned()) else {
+                continue;
+            };
+            let event = match change.after {
+                OperationStatus::Started => "operation_started",
+                OperationStatus::Pending => "operation_retry_scheduled",
+                OperationStatus::Ready => "operation_ready",
+                OperationStatus::Succeeded => "operation_succeeded",
+                OperationStatus::Failed
+                | OperationStatus::Cancelled
+                | OperationStatus::TimedOut
+                | OperationStatus::Stopped => "operation_failed",
+            };
+            tracing::debug!(
+                executionArn = &*self.invocation.arn,
+                operationId = id.as_str(),
+                operationName = operation.name.as_deref(),
+                status = change.after.as_str(),
+                "{event}"
+            );
+        }
     }
 
     // --- timers -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ use futures_util::{
 };
 use outlast_core::{replay::Identity, wire::ErrorObject};
 use std::{
+    cell::Cell,
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
@@ -70,7 +71,7 @@ impl<T> Future for Running<'_, T> {
         });
         let Some(actor) = actor else {
             let problem = misuse(&this.scope);
-            this.inner = None;
+            quietly(|| this.inner = None);
             this.park.leave();
             return match problem {
                 Some(error) => Poll::Ready(Err(error)),
@@ -93,6 +94,43 @@ impl<T> Future for Running<'_, T> {
             }
         }
     }
+}
+
+impl<T> Drop for Running<'_, T> {
+    fn drop(&mut self) {
+        let Some(inner) = self.inner.take() else {
+            return;
+        };
+        let unnoticed = self.started && cfg!(debug_assertions) && !QUIET.get();
+        if unnoticed
+            && !self
+                .scope
+                .invocation
+                .lifecycle
+                .with(|state| state.is_ending())
+        {
+            tracing::warn!(
+                position = self.identity.position.as_str(),
+                operation = &*self.identity.sub_type,
+                "a durable operation was dropped before it finished, and nothing recorded why: \
+                 use race or select_ok, whose outcome a replay repeats"
+            );
+        }
+        quietly(|| drop(inner));
+    }
+}
+
+thread_local! {
+    /// Whether operations are being dropped on purpose.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Drops operations whose loss is recorded or part of another loss, without a warning for each.
+pub(crate) fn quietly<R>(work: impl FnOnce() -> R) -> R {
+    let before = QUIET.replace(true);
+    let result = work();
+    QUIET.set(before);
+    result
 }
 
 impl<T> FusedFuture for Running<'_, T> {
@@ -161,7 +199,7 @@ impl<T: Send + 'static> Running<'static, T> {
     }
 }
 
-type Cell<T> = Arc<Mutex<Option<Result<T>>>>;
+type Slot<T> = Arc<Mutex<Option<Result<T>>>>;
 
 /// A handle to a spawned operation: it has started, awaiting it waits for its outcome.
 ///
@@ -170,7 +208,7 @@ type Cell<T> = Arc<Mutex<Option<Result<T>>>>;
 /// not stop the operation.
 #[must_use = "the outcome of a spawned operation is lost unless its handle is awaited"]
 pub struct DurableFuture<T> {
-    cell: Cell<T>,
+    cell: Slot<T>,
     actor: ActorId,
     identity: Arc<Identity>,
     park: Park,

@@ -302,6 +302,15 @@ async fn run(
     };
     let scope = Scope::root(invocation.clone(), mode);
     let handler = (function.handler)(Context::new(scope.clone()), payload);
+    tracing::debug!(
+        executionArn = &*invocation.arn,
+        "{}",
+        if replaying {
+            "execution_resumed"
+        } else {
+            "execution_started"
+        }
+    );
     let (ending, requests) = Driver::new(&invocation, &scope, &backend, handler)
         .run()
         .await;
@@ -318,6 +327,13 @@ async fn run(
         Ending::Suspended(reason) => Some(*reason),
         Ending::Returned(_) | Ending::Fault(_) => None,
     };
+    if reason.is_some() {
+        tracing::debug!(
+            executionArn = &*invocation.arn,
+            why = report.why,
+            "execution_suspended"
+        );
+    }
     let answer = conclude(&invocation, ending, &execution, &backend).await;
     shut_down(&invocation).await;
     announce_end(&invocation, &info, &answer);

@@ -119,9 +119,9 @@ where
             let mut record = match op.meet().await {
                 Some(record) => record,
                 None => {
-                    op.mark(OperationState::Executing);
                     let payload = op.encode(&payload_coding, &input).await?;
                     op.check_size(&payload)?;
+                    op.mark(OperationState::Executing);
                     options.x_amzn_trace_id = op.scope.invocation.hooks.trace_header(&op.info());
                     let mut update = op.update(OperationAction::Start);
                     update.payload = Some(payload);

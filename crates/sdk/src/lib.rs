@@ -13,7 +13,7 @@
 //!     let receipt: String = ctx.step("charge", async |_| charge(order.id).await).await?;
 //!     // No compute is held while this waits.
 //!     ctx.wait(Duration::from_secs(3600)).await?;
-//!     let _answer: String = ctx.wait_for_callback("approve", async |id, _| mail(&id).await).await?;
+//!     let _answer: String = ctx.wait_for_callback("approve", async |id| mail(&id).await).await?;
 //!     ctx.map("pack", &order.items, async |ctx, item| ctx.step("pack", async |_| pack(item).await).await)
 //!         .max_concurrency(10)
 //!         .await?
@@ -47,6 +47,8 @@ mod future;
 mod invocation;
 mod invoke;
 mod lifecycle;
+#[cfg(feature = "log")]
+pub mod log;
 mod operation;
 pub mod plugin;
 mod retry;

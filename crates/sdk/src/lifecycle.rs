@@ -111,6 +111,8 @@ pub(crate) struct State {
     idle_waits: usize,
     timers: BTreeSet<(Timestamp, OperationId)>,
     fault: Option<Fault>,
+    /// The driver is done; what is dropped from now on is dropped on purpose.
+    ending: bool,
     ended: bool,
     dirty: bool,
     driver: Option<Waker>,
@@ -213,6 +215,15 @@ impl State {
 
     pub(crate) fn has_fault(&self) -> bool {
         self.fault.is_some()
+    }
+
+    /// The driver has decided how the invocation ends.
+    pub(crate) fn begin_end(&mut self) {
+        self.ending = true;
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending
     }
 
     /// Releases every waker and timer; nothing resolves any more.

@@ -324,23 +324,20 @@ impl Op {
             waiting
         };
         self.mark(waiting);
-        Changed {
+        let record = Changed {
             op: self,
             actor: None,
         }
-        .await
+        .await;
+        // It was open when it was met, so what follows it has not run before.
+        self.scope.leave_replay();
+        record
     }
 
     /// The operation is over: its resources go, its context moves on.
     pub(crate) fn finish(&self, record: &Operation) {
         self.mark(OperationState::Completed);
         self.scope.passed(record.end_timestamp);
-        if self.scope.mode() == Mode::Replay
-            && self.identity.operation_type != OperationType::Context
-        {
-            // Met unfinished, finished meanwhile: what follows has not run before.
-            self.scope.is_replaying();
-        }
     }
 
     // --- values -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 //! async fn order(ctx: Context, id: u32) -> Result<String> {
 //!     let receipt: String = ctx.step("charge", async |_| Ok::<_, std::io::Error>(format!("paid {id}"))).await?;
 //!     ctx.wait(Duration::from_secs(30 * 24 * 3600)).await?;
-//!     let answer: String = ctx.wait_for_callback("approve", async |_id, _| Ok::<_, std::io::Error>(())).await?;
+//!     let answer: String = ctx.wait_for_callback("approve", async |_id| Ok::<_, std::io::Error>(())).await?;
 //!     Ok(format!("{receipt}, {answer}"))
 //! }
 //!

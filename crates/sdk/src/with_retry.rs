@@ -32,12 +32,7 @@ impl Context {
     ///     .await?;
     /// # Ok(()) }
     /// ```
-    pub fn with_retry<'a, T, F, Fut>(
-        &self,
-        name: &str,
-        retry: Retry,
-        body: F,
-    ) -> WithRetry<'a, T>
+    pub fn with_retry<'a, T, F, Fut>(&self, name: &str, retry: Retry, body: F) -> WithRetry<'a, T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         F: Fn(Context, u32) -> Fut + Send + Sync + 'a,

@@ -5,7 +5,10 @@ use super::{
     stage::{Stage, Until, play},
     world::{Entry, World},
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    log::Line,
+};
 use outlast_core::{
     Input, Rejection,
     delivery::{Arrival, Delivery},
@@ -38,6 +41,7 @@ struct View {
     broken: Option<String>,
     held: Option<ErrorObject>,
     why: String,
+    logs: Vec<Line>,
 }
 
 impl TestRun {
@@ -356,6 +360,11 @@ impl TestRun {
         self.view.requests
     }
 
+    /// What the code logged, at level INFO and above, without what it only repeated on replay.
+    pub fn logs(&self) -> &[Line] {
+        &self.view.logs
+    }
+
     /// A step whose body ran although the outcome of that attempt was recorded, or whose
     /// at-most-once body ran twice in one attempt. Neither must ever be.
     pub fn repeated_body(&self) -> Option<&str> {
@@ -482,6 +491,7 @@ impl View {
             broken: execution.check_invariants().err(),
             held: execution.hold().map(|hold| (*hold.reason).clone()),
             why: execution.why(world.clock.now()),
+            logs: state.logs.clone(),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     config::Executor,
     function::Function,
     invocation::{Request, invoke},
+    log::{Line, ReplayFilter},
     plugin::{AttemptInfo, HookResult, Plugin},
 };
 use futures_util::{StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
@@ -39,8 +40,17 @@ use tokio::{
     time::Instant,
 };
 
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer,
+    layer::{Context as LayerContext, SubscriberExt as _},
+};
+
 /// The moment at which every test starts.
 const ORIGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+/// Answers without news after which the kit stops waiting for an invocation.
+const REFRESHES_MAX: u32 = 10_000;
 
 type Job = Box<dyn for<'a> FnOnce(&'a Arc<World>) -> LocalBoxFuture<'a, ()> + Send>;
 
@@ -92,7 +102,7 @@ impl Stage {
             let Some((runtime, world)) = theatre.and_then(Theatre::open) else {
                 return;
             };
-            runtime.block_on(async {
+            perform(&runtime, &world, async {
                 while let Some(job) = queue.recv().await {
                     job(&world).await;
                 }
@@ -105,7 +115,7 @@ impl Stage {
     /// own; `None` after that, or when no runtime could be made.
     pub(super) fn run_here<R>(&self, job: impl AsyncFnOnce(&Arc<World>) -> R) -> Option<R> {
         let (runtime, world) = self.take()?.open()?;
-        let result = runtime.block_on(job(&world));
+        let result = perform(&runtime, &world, job(&world));
         *self.lock() = Some(Theatre::Open(runtime, world));
         Some(result)
     }
@@ -154,9 +164,28 @@ impl Theatre {
     }
 }
 
+/// Runs a part of the play on this thread, and keeps what it logs.
+fn perform<R>(runtime: &Runtime, world: &Arc<World>, part: impl Future<Output = R>) -> R {
+    let lines = Capture(world.clone())
+        .with_filter(ReplayFilter)
+        .with_filter(LevelFilter::INFO);
+    let _subscriber = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+    runtime.block_on(part)
+}
+
 impl fmt::Debug for Theatre {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Theatre")
+    }
+}
+
+/// Keeps the log lines of everything that runs on the stage.
+struct Capture(Arc<World>);
+
+impl<S: tracing::Subscriber> Layer<S> for Capture {
+    fn on_event(&self, event: &tracing::Event<'_>, _: LayerContext<'_, S>) {
+        let line = Line::of(event);
+        self.0.lock().logs.push(line);
     }
 }
 
@@ -575,6 +604,7 @@ impl Link {
         arn: &str,
         request: CheckpointRequest,
     ) -> Result<CheckpointResponse, BackendError> {
+        let refresh = request.updates.is_empty();
         let reply = self
             .world
             .decide(arn, Input::Checkpoint(request))
@@ -582,8 +612,28 @@ impl Link {
         let now = self.clock.now();
         self.world.lock().answer_callbacks(now, &self.arn);
         match reply {
-            Reply::Checkpoint(response) => Ok(response),
+            Reply::Checkpoint(response) => {
+                let news = !refresh || !response.new_execution_state.operations.is_empty();
+                self.give_up_on_a_held_invocation(now, news);
+                Ok(response)
+            }
             _ => Err(BackendError::transport("the core answered something else")),
+        }
+    }
+
+    /// An invocation that asks for news again and again is held by something that never ends; a
+    /// test must not hang on it.
+    fn give_up_on_a_held_invocation(&self, now: Timestamp, news: bool) {
+        let mut state = self.world.lock();
+        state.refreshes = if news { 0 } else { state.refreshes + 1 };
+        if state.refreshes == REFRESHES_MAX {
+            let message = format!(
+                "the invocation asked {REFRESHES_MAX} times for news and there was none: some code keeps it from \
+                 suspending (Context::lifecycle names it)"
+            );
+            let error = Some(ErrorObject::new("HeldInvocation", message));
+            let _ = state.decide(now, &self.arn, Input::Stop { error });
+            self.crash.notify_one();
         }
     }
 

@@ -5,7 +5,7 @@
 use super::{Answer, fault::Fault};
 use crate::{
     backend::BoxFuture, checkpoint::Delivery as Sent, clock::Clock, function::Function,
-    invocation::Outcome as Ran, plugin::AttemptInfo,
+    invocation::Outcome as Ran, log::Line, plugin::AttemptInfo,
 };
 use outlast_core::{
     Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start, Target,
@@ -138,8 +138,11 @@ pub(super) struct State {
     pub(super) dispatcher: Dispatcher<String, Arc<str>>,
     /// Deliveries on their way, by time and order.
     pub(super) mail: BTreeMap<(Timestamp, u64), (Arc<str>, Arrival)>,
+    pub(super) logs: Vec<Line>,
     pub(super) errands: Vec<(Arc<str>, Box<PlainInvoke>)>,
     pub(super) requests: u64,
+    /// Refreshes in a row that brought no news.
+    pub(super) refreshes: u32,
     pub(super) main: Option<Arc<str>>,
     /// How often the body of an at-most-once step ran, by name, id and attempt.
     pub(super) bodies: BTreeMap<(String, OperationId, u32), u32>,
@@ -163,7 +166,9 @@ impl World {
             dispatcher: Dispatcher::new(SLOTS, QUEUE_MAX),
             mail: BTreeMap::new(),
             errands: Vec::new(),
+            logs: Vec::new(),
             requests: 0,
+            refreshes: 0,
             main: None,
             bodies: BTreeMap::new(),
             rerun: None,

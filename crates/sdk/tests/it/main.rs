@@ -1,4 +1,5 @@
 //! The SDK, capability by capability, on the test kit.
 
+mod log;
 mod smoke;
 mod step;
