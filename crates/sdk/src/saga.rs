@@ -7,7 +7,11 @@ use crate::{
     retry::Retry,
     step::StepContext,
 };
-use std::{fmt, future::Future};
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 impl Context {
     /// Runs a block that notes, after each part, how to undo it; if the block fails, what was noted
@@ -35,12 +39,15 @@ impl Context {
     ///
     /// # Errors
     /// The block's own error, after everything noted was undone.
-    pub async fn saga<'a, T, F>(&self, body: F) -> Result<T>
+    pub async fn saga<'a, T, F, Fut>(&self, body: F) -> Result<T>
     where
-        F: AsyncFnOnce(&mut Saga<'a>) -> Result<T>,
+        F: FnOnce(Saga<'a>) -> Fut,
+        Fut: Future<Output = Result<T>>,
     {
-        let mut saga = Saga { undo: Vec::new() };
-        match body(&mut saga).await {
+        let saga = Saga {
+            undo: Arc::default(),
+        };
+        match body(saga.clone()).await {
             Ok(value) => Ok(value),
             Err(error) => Err(saga.roll_back(self, error).await),
         }
@@ -50,8 +57,11 @@ impl Context {
 type Undo<'a> = Box<dyn Fn(StepContext) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a>;
 
 /// What a saga has to undo if it fails; see [`Context::saga`].
+///
+/// A handle: the block owns it, because a block that borrowed it could not be shown to be `Send`.
+#[derive(Clone)]
 pub struct Saga<'a> {
-    undo: Vec<Compensation<'a>>,
+    undo: Arc<Mutex<Vec<Compensation<'a>>>>,
 }
 
 struct Compensation<'a> {
@@ -62,7 +72,7 @@ struct Compensation<'a> {
 
 impl<'a> Saga<'a> {
     /// Notes how to undo the part that was just done. The compensation is a step of this name.
-    pub fn undo<E, F, Fut>(&mut self, name: &str, body: F)
+    pub fn undo<E, F, Fut>(&self, name: &str, body: F)
     where
         E: Into<BoxError> + Send + 'static,
         F: Fn(StepContext) -> Fut + Send + Sync + 'a,
@@ -72,7 +82,7 @@ impl<'a> Saga<'a> {
     }
 
     /// Notes how to undo, with a retry strategy of its own.
-    pub fn undo_with<E, F, Fut>(&mut self, name: &str, retry: Retry, body: F)
+    pub fn undo_with<E, F, Fut>(&self, name: &str, retry: Retry, body: F)
     where
         E: Into<BoxError> + Send + 'static,
         F: Fn(StepContext) -> Fut + Send + Sync + 'a,
@@ -82,7 +92,7 @@ impl<'a> Saga<'a> {
             let future = body(step);
             Box::pin(async move { future.await.map_err(Error::other) })
         });
-        self.undo.push(Compensation {
+        self.noted().push(Compensation {
             name: name.to_owned(),
             retry,
             body,
@@ -91,19 +101,24 @@ impl<'a> Saga<'a> {
 
     /// How many parts would be undone now.
     pub fn len(&self) -> usize {
-        self.undo.len()
+        self.noted().len()
     }
 
     /// Whether there is nothing to undo.
     pub fn is_empty(&self) -> bool {
-        self.undo.is_empty()
+        self.noted().is_empty()
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Vec<Compensation<'a>>> {
+        self.undo.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn roll_back(self, ctx: &Context, error: Error) -> Error {
         let kind = error.kind();
         let operation = error.operation().cloned();
         let mut record = error.into_record();
-        for Compensation { name, retry, body } in self.undo.into_iter().rev() {
+        let noted = std::mem::take(&mut *self.noted());
+        for Compensation { name, retry, body } in noted.into_iter().rev() {
             if let Err(failed) = ctx.step(&name, body).retry(retry).await {
                 record
                     .stack_trace
@@ -118,7 +133,7 @@ impl<'a> Saga<'a> {
 impl fmt::Debug for Saga<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
-            .entries(self.undo.iter().map(|undo| &undo.name))
+            .entries(self.noted().iter().map(|undo| &undo.name))
             .finish()
     }
 }
