@@ -142,7 +142,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Pack<T> for Coding {
 pub(crate) async fn run_context<T, P, F, Fut>(mut op: Op, pack: P, flat: bool, body: F) -> Result<T>
 where
     P: Pack<T>,
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
@@ -195,7 +195,7 @@ fn mode_by_children(op: &Op) -> Mode {
 
 async fn run_body<T, F, Fut>(op: &Op, mode: Mode, flat: bool, body: F) -> Result<T>
 where
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
@@ -204,15 +204,17 @@ where
     let _close = CloseOnDrop(scope.clone());
     let announced = Announced::context(op, mode != Mode::Execution);
     let label = format!("the body of {}", op.reference());
-    let result =
-        attempt::run_context(&scope, label, &announced, body(Context::new(scope.clone()))).await;
+    // Called inside, so that operations which the body makes before its first await are its own.
+    let ctx = Context::new(scope.clone());
+    let body = async move { body(ctx).await };
+    let result = attempt::run_context(&scope, label, &announced, body).await;
     announced.end(result.as_ref().err().map(Error::record));
     result
 }
 
 async fn run_flat<T, F, Fut>(op: &Op, body: F) -> Result<T>
 where
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {

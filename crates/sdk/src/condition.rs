@@ -381,8 +381,9 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> Poller<'_, S> {
         });
         let announced = Announced::step(op, &body);
         let (step, _cancel) = StepContext::new(op, body.clone());
-        let result = match attempt::run(op, body, &announced, None, (self.check)(state, step)).await
-        {
+        // Called inside, so that what the check does before its first await counts as its body.
+        let check = async move { (self.check)(state, step).await };
+        let result = match attempt::run(op, body, &announced, None, check).await {
             Ok(result) => result,
             Err(broken) => Err(Error::from_record(
                 ErrorKind::Condition,

@@ -431,7 +431,9 @@ where
         });
         let announced = Announced::step(op, &body);
         let (step, _cancel) = StepContext::new(op, body.clone());
-        let result = attempt::run(op, body, &announced, self.timeout, (self.body)(step)).await;
+        // Called inside, so that what the closure does before its first await counts as its body.
+        let running = async move { (self.body)(step).await };
+        let result = attempt::run(op, body, &announced, self.timeout, running).await;
         let failed = match result {
             Ok(Ok(value)) => {
                 announced.end(None);

@@ -1,5 +1,6 @@
 //! The SDK, capability by capability, on the test kit.
 
+mod body;
 mod log;
 mod smoke;
 mod step;

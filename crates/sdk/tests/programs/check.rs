@@ -22,11 +22,11 @@ const DISTURBED: u64 = 2;
 
 /// A program and what is done to it.
 #[derive(Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Seed of the program and of everything that happens to it.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How large the program may be.
-    pub size: u64,
+    pub(crate) size: u64,
     program: Arc<Program>,
 }
 
@@ -34,14 +34,14 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "seed {}, size {}: {:#?}",
+            "seed {}, size {}: {:?}",
             self.seed, self.size, self.program.root
         )
     }
 }
 
 /// The smallest case of this seed that fails, with why.
-pub fn smallest(seed: u64, size: u64) -> Option<(Case, String)> {
+pub(crate) fn smallest(seed: u64, size: u64) -> Option<(Case, String)> {
     (1..size).find_map(|size| {
         let case = Case::of(seed, size);
         let problem = case.check().err()?;
@@ -61,7 +61,7 @@ struct Disturbance {
 
 impl Case {
     /// The case of a seed.
-    pub fn of(seed: u64, size: u64) -> Self {
+    pub(crate) fn of(seed: u64, size: u64) -> Self {
         Self {
             seed,
             size,
@@ -73,7 +73,7 @@ impl Case {
     ///
     /// # Errors
     /// With what was different, and the run in which it was.
-    pub fn check(&self) -> Result<u64, String> {
+    pub(crate) fn check(&self) -> Result<u64, String> {
         let expected = evaluate(&self.program);
         let plain = Disturbance {
             timing: self.seed,
@@ -123,30 +123,29 @@ impl Case {
 
     fn fault(&self, random: &mut SplitMix64, requests: u64) -> Option<Fault> {
         let number = 1 + random.below(requests);
-        Some(match random.below(14) {
+        Some(match random.below(13) {
             0..=2 => Fault::CrashBefore(number),
             3..=5 => Fault::CrashAfter(number),
             6 => Fault::LoseResponse(number),
             7 => Fault::DuplicateRequest(number),
             8 => Fault::DuplicateResponse(number),
             9 => Fault::StaleToken(number),
-            10 => Fault::MissingToken(number),
-            11 => Fault::Slow(number, Duration::from_millis(random.below(3_000))),
+            10 => Fault::Slow(number, Duration::from_millis(random.below(3_000))),
             kind => {
                 let steps: Vec<_> = self
                     .program
                     .script
                     .iter()
                     .filter_map(|scripted| match scripted {
-                        Scripted::Step(name, attempts) => Some((name, attempts)),
+                        Scripted::Step(name, attempts, forgets) => Some((name, attempts, forgets)),
                         Scripted::Callback(..)
                         | Scripted::Signal(_)
                         | Scripted::SlowFunction(_) => None,
                     })
                     .collect();
                 let at = usize::try_from(random.below(steps.len() as u64)).unwrap_or(0);
-                let (step, attempts) = *steps.get(at)?;
-                if kind == 12 {
+                let (step, attempts, forgets) = *steps.get(at)?;
+                if kind == 11 || !forgets {
                     let attempt = 1 + random.below(u64::from(*attempts));
                     Fault::CrashInBody {
                         step: step.clone(),

@@ -9,26 +9,26 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// A failure, as far as it does not depend on texts that the service makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fail {
+pub(crate) struct Fail {
     /// What kind of error the call site sees.
-    pub kind: ErrorKind,
+    pub(crate) kind: ErrorKind,
     /// The message, or a word for the service's.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 /// What a program must come to.
 #[derive(Clone, Debug)]
-pub struct Expected {
+pub(crate) struct Expected {
     /// The handler's own outcome.
-    pub outcome: Result<u64, Fail>,
+    pub(crate) outcome: Result<u64, Fail>,
     /// Steps that must have run to their end, and whether they succeeded.
-    pub steps: BTreeMap<String, bool>,
+    pub(crate) steps: BTreeMap<String, bool>,
     /// The compensations of each failed saga, in order.
-    pub undone: Vec<Vec<String>>,
+    pub(crate) undone: Vec<Vec<String>>,
 }
 
 /// Evaluates a program.
-pub fn evaluate(program: &Program) -> Expected {
+pub(crate) fn evaluate(program: &Program) -> Expected {
     let mut evaluator = Evaluator::default();
     let outcome = evaluator.block_of(&program.root);
     Expected {
@@ -39,22 +39,22 @@ pub fn evaluate(program: &Program) -> Expected {
 }
 
 /// The value of a node. 52 bits, so that it is the same number in every JSON.
-pub fn value(id: Id) -> u64 {
+pub(crate) fn value(id: Id) -> u64 {
     SplitMix64::new(id).next_u64() >> 12
 }
 
 /// Adds a value to a sum in which order counts.
-pub fn fold(sum: u64, next: u64) -> u64 {
+pub(crate) fn fold(sum: u64, next: u64) -> u64 {
     value(sum.rotate_left(7) ^ next)
 }
 
 /// A text as a value.
-pub fn text(text: &str) -> u64 {
+pub(crate) fn text(text: &str) -> u64 {
     text.bytes().fold(1, |sum, byte| fold(sum, u64::from(byte)))
 }
 
 /// An outcome as a value.
-pub fn digest(outcome: &Result<u64, Fail>) -> u64 {
+pub(crate) fn digest(outcome: &Result<u64, Fail>) -> u64 {
     match outcome {
         Ok(value) => fold(1, *value),
         Err(fail) => fold(text(&format!("{:?}", fail.kind)), text(&fail.message)),
@@ -70,7 +70,7 @@ fn fail(kind: ErrorKind, message: impl Into<String>) -> Result<u64, Fail> {
 
 /// Evaluates, and notes what must have happened on the way.
 #[derive(Debug, Default)]
-pub struct Evaluator {
+pub(crate) struct Evaluator {
     steps: Vec<(String, bool)>,
     undone: Vec<Vec<String>>,
 }
@@ -101,7 +101,7 @@ impl Evaluator {
     }
 
     /// The outcome of a block.
-    pub fn block_of(&mut self, block: &Block) -> Result<u64, Fail> {
+    pub(crate) fn block_of(&mut self, block: &Block) -> Result<u64, Fail> {
         let mut sum = 0;
         for statement in block.iter() {
             let (outcome, caught) = self.statement(statement);
@@ -199,7 +199,7 @@ impl Evaluator {
     }
 
     /// The outcome of an operation.
-    pub fn operation(&mut self, operation: &Operation) -> Result<u64, Fail> {
+    pub(crate) fn operation(&mut self, operation: &Operation) -> Result<u64, Fail> {
         match operation {
             Operation::Step {
                 id,
@@ -394,6 +394,6 @@ fn replied(id: Id, reply: Reply) -> Result<u64, Fail> {
         Reply::Success => Ok(value(id)),
         Reply::Failure => fail(ErrorKind::CallbackFailed, format!("e{id}")),
         Reply::Timeout => fail(ErrorKind::CallbackTimeout, "timeout"),
-        Reply::NotSubmitted => fail(ErrorKind::CallbackSubmitter, format!("e{id}.2")),
+        Reply::NotSubmitted => fail(ErrorKind::CallbackSubmitter, format!("e{id}")),
     }
 }

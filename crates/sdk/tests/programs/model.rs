@@ -10,36 +10,36 @@ use outlast::core::random::SplitMix64;
 use std::sync::Arc;
 
 /// Names a node; every name in the program is made from one.
-pub type Id = u64;
+pub(crate) type Id = u64;
 
 /// Statements that run one after another in one context.
-pub type Block = Arc<[Statement]>;
+pub(crate) type Block = Arc<[Statement]>;
 
 /// A whole program.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// The handler's statements.
-    pub root: Block,
+    pub(crate) root: Block,
     /// What the world around it must know.
-    pub script: Vec<Scripted>,
+    pub(crate) script: Vec<Scripted>,
 }
 
 /// Something outside the handler that a node relies on, or that a fault can name.
 #[derive(Clone, Debug)]
-pub enum Scripted {
+pub(crate) enum Scripted {
     /// A callback of this name gets this reply.
     Callback(String, Id, Reply),
     /// A signal is sent.
     Signal(Id),
     /// An invoke whose function times out.
     SlowFunction(Id),
-    /// A step of this name has up to this many attempts.
-    Step(String, u32),
+    /// A step of this name has up to this many attempts, and starts without waiting for the write.
+    Step(String, u32, bool),
 }
 
 /// One statement. A failure ends the block unless it is caught.
 #[derive(Clone, Debug)]
-pub enum Statement {
+pub(crate) enum Statement {
     /// Awaits an operation, by key or by position.
     Await {
         /// The operation.
@@ -97,7 +97,7 @@ pub enum Statement {
 
 /// What comes for a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// A value.
     Success,
     /// A failure.
@@ -110,7 +110,7 @@ pub enum Reply {
 
 /// One operation: one builder.
 #[derive(Clone, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// A step that fails `fails` times and has `attempts` attempts.
     Step {
         /// The step.
@@ -160,7 +160,7 @@ pub enum Operation {
 
 /// What is invoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Callee {
+pub(crate) enum Callee {
     /// An ordinary function.
     Plain,
     /// An ordinary function that fails.
@@ -177,7 +177,7 @@ pub enum Callee {
 
 /// An input of a combinator or an item of a batch.
 #[derive(Clone, Debug)]
-pub enum Input<T> {
+pub(crate) enum Input<T> {
     /// It runs.
     Runs(T),
     /// It never completes.
@@ -186,7 +186,7 @@ pub enum Input<T> {
 
 /// How inputs are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Combinator {
+pub(crate) enum Combinator {
     /// Every outcome.
     JoinAll,
     /// All values, or the failure.
@@ -199,26 +199,26 @@ pub enum Combinator {
 
 /// A map or a parallel.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// The batch.
-    pub id: Id,
+    pub(crate) id: Id,
     /// A parallel instead of a map.
-    pub parallel: bool,
+    pub(crate) parallel: bool,
     /// Its items.
-    pub items: Vec<Input<Block>>,
+    pub(crate) items: Vec<Input<Block>>,
     /// How many may be in flight.
-    pub max_concurrency: Option<usize>,
+    pub(crate) max_concurrency: Option<usize>,
     /// When it is over.
-    pub rule: Rule,
+    pub(crate) rule: Rule,
     /// Whether items have no records.
-    pub flat: bool,
+    pub(crate) flat: bool,
     /// Items per iteration of a map.
-    pub batch_size: usize,
+    pub(crate) batch_size: usize,
 }
 
 /// When a batch is over, and what of its result does not depend on order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// All values, or the only failure.
     AllSuccessful,
     /// Everything.
@@ -235,7 +235,7 @@ pub enum Rule {
 
 impl Program {
     /// Draws the program of a seed, with about `size` operations.
-    pub fn draw(seed: u64, size: u64) -> Self {
+    pub(crate) fn draw(seed: u64, size: u64) -> Self {
         let mut generator = Generator {
             random: SplitMix64::new(seed),
             script: Vec::new(),
@@ -334,7 +334,7 @@ impl Generator {
     fn step_id(&mut self, prefix: &str, attempts: u32) -> Id {
         let id = self.id();
         self.script
-            .push(Scripted::Step(format!("{prefix}{id}"), attempts));
+            .push(Scripted::Step(format!("{prefix}{id}"), attempts, true));
         id
     }
 
@@ -368,7 +368,7 @@ impl Generator {
                 self.script
                     .push(Scripted::Callback(format!("w{id}"), id, reply));
                 self.script
-                    .push(Scripted::Step(format!("w{id}-submitter"), 2));
+                    .push(Scripted::Step(format!("w{id}-submitter"), 2, true));
                 Operation::Exchange(id, reply)
             }
             8 => self.invoke(),
@@ -410,8 +410,12 @@ impl Generator {
         };
         let fails = if succeeds { fails } else { attempts };
         let narrow = |number: u64| u32::try_from(number).unwrap_or(1);
+        let id = self.id();
+        let name = format!("s{id}");
+        self.script
+            .push(Scripted::Step(name, narrow(fails) + 1, !at_most_once));
         Operation::Step {
-            id: self.step_id("s", narrow(fails) + 1),
+            id,
             fails: narrow(fails),
             attempts: narrow(attempts),
             at_most_once,
@@ -540,7 +544,7 @@ fn tally<T>(
 }
 
 /// Whether the compensation of a saga's part fails for good, and how often it fails before that.
-pub fn compensation(id: Id, part: usize) -> (bool, u32) {
+pub(crate) fn compensation(id: Id, part: usize) -> (bool, u32) {
     let drawn = value(id * 16 + part as u64);
     (drawn.is_multiple_of(4), u32::from(drawn.is_multiple_of(3)))
 }

@@ -25,7 +25,7 @@ use std::{
 
 /// Performs programs and writes down which bodies run.
 #[derive(Clone, Debug)]
-pub struct Player {
+pub(crate) struct Player {
     /// Seed of everything that takes time.
     timing: u64,
     log: Arc<Mutex<Vec<BodyRun>>>,
@@ -33,13 +33,13 @@ pub struct Player {
 
 /// A step's body ran: in which invocation, of which operation, in which attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BodyRun {
+pub(crate) struct BodyRun {
     /// The operation.
-    pub operation: String,
+    pub(crate) operation: String,
     /// The attempt.
-    pub attempt: u32,
+    pub(crate) attempt: u32,
     /// The invocation.
-    pub invocation: String,
+    pub(crate) invocation: String,
 }
 
 type Outcome = Pin<Box<dyn Future<Output = Result<u64>> + Send>>;
@@ -69,7 +69,7 @@ macro_rules! start {
 
 impl Player {
     /// A player whose delays follow `timing`.
-    pub fn new(timing: u64) -> Self {
+    pub(crate) fn new(timing: u64) -> Self {
         Self {
             timing,
             log: Arc::default(),
@@ -77,23 +77,23 @@ impl Player {
     }
 
     /// Every body that ran.
-    pub fn bodies(&self) -> Vec<BodyRun> {
+    pub(crate) fn bodies(&self) -> Vec<BodyRun> {
         self.log.lock().unwrap().clone()
     }
 
     /// A number below `bound` that belongs to a node.
-    pub fn draw(&self, id: Id, bound: u64) -> u64 {
+    pub(crate) fn draw(&self, id: Id, bound: u64) -> u64 {
         SplitMix64::new(self.timing ^ value(id)).below(bound)
     }
 
     /// A delay of whole seconds, one at least.
-    pub fn seconds(&self, id: Id, bound: u64) -> Duration {
+    pub(crate) fn seconds(&self, id: Id, bound: u64) -> Duration {
         Duration::from_secs(1 + self.draw(id, bound))
     }
 
     /// The handler: the program's outcome, and numbers drawn on the way that must be the same on
     /// every replay.
-    pub async fn handle(self, ctx: Context, program: Arc<Program>) -> Result<(u64, u64)> {
+    pub(crate) async fn handle(self, ctx: Context, program: Arc<Program>) -> Result<(u64, u64)> {
         let mut sum = 0;
         let mut drawn = 0;
         for statement in program.root.iter() {
@@ -211,12 +211,12 @@ impl Player {
         let (this, ctx, parts) = (self.clone(), ctx.clone(), parts.to_vec());
         let around = ctx.clone();
         Box::pin(async move {
-            let outcome = around.saga(async move |saga| {
+            let outcome = around.saga(async move |mut saga| {
                 let mut sum = 0;
                 for (part, operation) in parts.iter().enumerate() {
                     let outcome = this.start(&ctx, operation, None, How::InPlace).await;
                     sum = fold(sum, outcome?);
-                    this.note(&ctx, saga, id, part);
+                    this.note(&ctx, &mut saga, id, part);
                 }
                 if fails {
                     Err(Error::new("E", format!("e{id}")))
@@ -387,16 +387,11 @@ impl Player {
     }
 
     fn exchange(&self, ctx: &Context, id: Id, reply: Reply, how: How) -> Outcome {
-        let this = self.clone();
-        let request = ctx.request_id().to_owned();
         let exchange = ctx
-            .wait_for_callback::<u64, _, _, _>(&format!("w{id}"), move |_, step| {
-                this.enter(&request, &step);
-                async move {
-                    match reply {
-                        Reply::NotSubmitted => Err(format!("e{id}.{}", step.attempt())),
-                        Reply::Success | Reply::Failure | Reply::Timeout => Ok(()),
-                    }
+            .wait_for_callback::<u64, _, _, _>(&format!("w{id}"), move |_| async move {
+                match reply {
+                    Reply::NotSubmitted => Err(format!("e{id}")),
+                    Reply::Success | Reply::Failure | Reply::Timeout => Ok(()),
                 }
             })
             .retry(Retry::fixed(Duration::from_secs(1)).max_attempts(2));
@@ -413,7 +408,7 @@ impl Player {
             let long = Duration::from_secs(20_000_000);
             start!(ctx.wait(long), How::InPlace, |()| Ok(0u64))
         } else {
-            let open = ctx.wait_for_callback::<u64, _, _, _>(&format!("n{id}"), |_, _| async {
+            let open = ctx.wait_for_callback::<u64, _, _, _>(&format!("n{id}"), |_| async {
                 Ok::<_, Error>(())
             });
             start!(open, How::InPlace, Ok)
@@ -543,7 +538,7 @@ fn summarise(rule: Rule, result: BatchResult<u64>) -> Result<u64> {
 }
 
 /// An error as the evaluator has it.
-pub fn as_fail(error: &Error) -> Fail {
+pub(crate) fn as_fail(error: &Error) -> Fail {
     Fail {
         kind: error.kind(),
         message: message(error.record()),
@@ -551,7 +546,7 @@ pub fn as_fail(error: &Error) -> Fail {
 }
 
 /// The message of an error, with a word in place of texts that the service or the SDK make.
-pub fn message(error: &ErrorObject) -> String {
+pub(crate) fn message(error: &ErrorObject) -> String {
     let text = error.error_message.as_deref().unwrap_or_default();
     match error.error_type.as_deref() {
         Some(error_type::CALLBACK_TIMEOUT | error_type::CHAINED_INVOKE_TIMEOUT) => "timeout".into(),
