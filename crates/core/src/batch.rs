@@ -66,6 +66,14 @@ impl Completion {
         }
     }
 
+    /// Every item runs unless more than this percentage of all items fails.
+    pub const fn tolerated_percentage(percentage: f64) -> Self {
+        Self {
+            tolerated_failure_percentage: Some(percentage),
+            ..Self::all_successful()
+        }
+    }
+
     /// Refuses criteria that a batch of `total` items can never meet or that cannot be meant.
     ///
     /// # Errors

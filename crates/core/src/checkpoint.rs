@@ -54,20 +54,21 @@ impl Turn<'_> {
         let Some(slot) = &execution.gate.slot else {
             return Ok(None);
         };
+        let token_of = |sequence| CheckpointToken::new(execution.id, &slot.invocation, sequence);
         let same = execution.is_running_at(self.now)
-            && execution.token_at(slot.sequence) == Some(*token)
+            && token_of(slot.sequence) == *token
             && client_token == Some(&*slot.client_token);
         if !same {
             return Ok(None);
         }
-        let next = execution.token_at(slot.sequence + 1);
+        let next = token_of(slot.sequence + 1).mint(self.env.keys, slot.key);
         let operations: Result<Vec<_>, _> = slot
             .operations
             .iter()
             .map(|operation| operation.view(self.env.load))
             .collect();
         Ok(Some(CheckpointResponse {
-            checkpoint_token: next.map(|next| next.mint(self.env.keys, slot.key)),
+            checkpoint_token: Some(next),
             new_execution_state: StatePage {
                 operations: operations?,
                 next_marker: None,
@@ -350,3 +351,6 @@ impl Execution {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,6 +131,32 @@ pub enum Reply {
     Done,
 }
 
+impl Reply {
+    /// The input to call the handler with, if this is an invocation.
+    pub fn into_invocation(self) -> Option<InvocationInput> {
+        match self {
+            Self::Invoke(input) => Some(*input),
+            Self::Checkpoint(_)
+            | Self::Completed { .. }
+            | Self::Delivered(_)
+            | Self::Stopped { .. }
+            | Self::Done => None,
+        }
+    }
+
+    /// The answer to the handler, if this is a checkpoint.
+    pub fn into_checkpoint(self) -> Option<CheckpointResponse> {
+        match self {
+            Self::Checkpoint(response) => Some(response),
+            Self::Invoke(_)
+            | Self::Completed { .. }
+            | Self::Delivered(_)
+            | Self::Stopped { .. }
+            | Self::Done => None,
+        }
+    }
+}
+
 /// The outcome of one decision. Commit the records, then act on the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -143,7 +169,8 @@ pub struct Decision {
 }
 
 impl Execution {
-    /// Decides one input.
+    /// Decides one input. The execution is then ahead of the store: if the records cannot be
+    /// committed, throw it away and fold it again.
     ///
     /// # Errors
     /// When the input is refused; the execution is then unchanged. The exception is
@@ -257,6 +284,10 @@ impl<'a> Turn<'a> {
             && due <= until
         {
             self.fire(index, due)?;
+            // Each timer fires once; one that stays would fire for ever.
+            if self.execution.operations.next_due() == Some((due, index)) {
+                return Err(Rejection::new(Code::Service, "a timer did not go off"));
+            }
         }
         Ok(())
     }
@@ -364,3 +395,6 @@ impl<'a> Turn<'a> {
             .ok_or_else(|| Rejection::new(Code::Conflict, "the execution is not held"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -317,3 +317,6 @@ fn check_bytes(what: &str, payload: Option<&Payload>, limits: &Quotas) -> Result
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -141,3 +141,75 @@ impl From<Corrupt> for Rejection {
         Self::new(Code::Service, format!("internal: {corrupt}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_the_services_name_status_and_spelling() {
+        for (code, name, status, member) in [
+            (
+                Code::InvalidParameterValue,
+                "InvalidParameterValueException",
+                400,
+                "message",
+            ),
+            (Code::Validation, "ValidationException", 400, "message"),
+            (
+                Code::ResourceNotFound,
+                "ResourceNotFoundException",
+                404,
+                "Message",
+            ),
+            (
+                Code::CallbackTimeout,
+                "CallbackTimeoutException",
+                400,
+                "Message",
+            ),
+            (
+                Code::DurableExecutionAlreadyStarted,
+                "DurableExecutionAlreadyStartedException",
+                409,
+                "Message",
+            ),
+            (
+                Code::TooManyRequests,
+                "TooManyRequestsException",
+                429,
+                "message",
+            ),
+            (
+                Code::RequestTooLarge,
+                "RequestTooLargeException",
+                413,
+                "message",
+            ),
+            (
+                Code::InvalidRequestContent,
+                "InvalidRequestContentException",
+                400,
+                "message",
+            ),
+            (Code::Conflict, "ConflictException", 409, "Message"),
+            (Code::Service, "ServiceException", 500, "Message"),
+        ] {
+            assert_eq!(code.name(), name);
+            assert_eq!(code.http_status(), status, "{name}");
+            assert_eq!(code.message_member(), member, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_stale_token_is_recognised_by_code_and_beginning() {
+        let refused = Rejection::stale_token("it has already been used");
+        assert!(refused.is_stale_token());
+        assert_eq!(
+            refused.message,
+            "Invalid checkpoint token: it has already been used"
+        );
+        assert!(!Rejection::invalid("other").is_stale_token());
+        assert!(!Rejection::new(Code::Service, INVALID_TOKEN_MESSAGE).is_stale_token());
+    }
+}

@@ -60,6 +60,8 @@ pub(crate) struct Gate {
     pub(crate) retry_at: Option<Timestamp>,
     /// Failed invocations in a row.
     pub(crate) failures: u32,
+    /// Invocations in a row that never reached a handler.
+    pub(crate) undelivered: u32,
     /// Failed invocations in a row between which nothing moved.
     pub(crate) stalled: u32,
     /// PENDING answers in a row with nothing pending.
@@ -77,9 +79,11 @@ pub(crate) struct Invocation {
     pub(crate) started: Timestamp,
 }
 
-/// The last accepted checkpoint and its answer.
+/// The last accepted checkpoint and its answer. It outlives its invocation until the next begins,
+/// so that a client that repeats its request across a restart of the engine is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
+    pub(crate) invocation: Arc<str>,
     pub(crate) sequence: u64,
     pub(crate) client_token: Arc<str>,
     pub(crate) key: u32,
@@ -332,8 +336,11 @@ impl Execution {
             return Ok(());
         }
         let gate = &mut self.gate;
-        gate.slot = None;
         gate.last_error = error.cloned();
+        gate.undelivered = match ending {
+            Ending::Undelivered { .. } => gate.undelivered.saturating_add(1),
+            Ending::Clean | Ending::Failed { .. } | Ending::EmptyPending { .. } => 0,
+        };
         match ending {
             Ending::Clean => {
                 gate.failures = 0;
@@ -354,6 +361,10 @@ impl Execution {
                     self.operations.interrupt_running();
                 }
             }
+            Ending::Undelivered { retry_at } => {
+                gate.requested = true;
+                gate.retry_at = Some(retry_at);
+            }
             Ending::EmptyPending { retry_at } => {
                 gate.failures = gate.failures.saturating_add(1);
                 gate.empty_pendings = gate.empty_pendings.saturating_add(1);
@@ -370,12 +381,14 @@ impl Execution {
         key: u32,
         updates: u32,
     ) -> Result<(), &'static str> {
-        if self.gate.invocation.is_none() {
+        let Some(current) = &self.gate.invocation else {
             return Err("a checkpoint without an invocation");
-        }
+        };
+        let invocation = current.id.clone();
         // A closed execution answers no retry, and without a client token none can be recognised.
         let client_token = client_token.filter(|_| !self.status.is_terminal());
         self.gate.slot = client_token.map(|client_token| Slot {
+            invocation,
             sequence: self.gate.sequence,
             client_token: client_token.clone(),
             key,

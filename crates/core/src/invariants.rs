@@ -53,8 +53,12 @@ impl Execution {
         )?;
         if let Some(slot) = &gate.slot {
             demand(
-                gate.invocation.is_some() && slot.sequence + 1 == gate.sequence,
-                "the replay slot is the last checkpoint of the current invocation",
+                slot.sequence + 1 == gate.sequence
+                    && gate
+                        .invocation
+                        .as_ref()
+                        .is_none_or(|current| current.id == slot.invocation),
+                "the replay slot is the last checkpoint of the last invocation",
             )?;
         }
         demand(

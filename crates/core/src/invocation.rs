@@ -79,8 +79,8 @@ enum Verdict {
     EmptyPending,
     Fail(ErrorObject),
     Hold(ErrorObject),
-    /// Not in the history: repeat, with or without delay.
-    Drop(Option<ErrorObject>, bool),
+    Undelivered(ErrorObject),
+    Lost,
 }
 
 impl Turn<'_> {
@@ -161,8 +161,8 @@ impl Turn<'_> {
             Outcome::FunctionMissing(error) => {
                 return Verdict::Close(ExecutionStatus::Failed, None, Some(error));
             }
-            Outcome::NotStarted(error) => return Verdict::Drop(Some(error), true),
-            Outcome::Lost => return Verdict::Drop(None, false),
+            Outcome::NotStarted(error) => return Verdict::Undelivered(error),
+            Outcome::Lost => return Verdict::Lost,
         };
         match output.status {
             InvocationStatus::Succeeded => {
@@ -184,12 +184,8 @@ impl Turn<'_> {
     /// The execution has closed before: only the end of the invocation is recorded.
     fn trail(&mut self, current: &Invocation, verdict: Verdict) -> Result<(), Rejection> {
         let error = match verdict {
-            Verdict::Drop(error, _) => {
-                return self.write(Change::InvocationDropped {
-                    invocation: current.id.clone(),
-                    error: error.map(Arc::new),
-                    ending: Ending::Clean,
-                });
+            Verdict::Undelivered(_) | Verdict::Lost => {
+                return self.dropped(current, None, Ending::Clean);
             }
             Verdict::Close(_, _, error) => error,
             Verdict::Fail(error) | Verdict::Hold(error) => Some(error),
@@ -218,19 +214,12 @@ impl Turn<'_> {
                 self.completed(current, Some(reason.clone()), ending)?;
                 self.hold_unless_held(HoldCause::Mismatch, reason)
             }
-            Verdict::Drop(error, delayed) => {
-                let error = error.map(Arc::new);
-                let retry_at = if delayed { self.backoff() } else { now };
-                self.write(Change::InvocationDropped {
-                    invocation: current.id.clone(),
-                    error: error.clone(),
-                    ending: Ending::Failed {
-                        retry_at,
-                        interrupted: !delayed,
-                    },
-                })?;
-                self.hold_if_stalled(error)
+            Verdict::Undelivered(error) => {
+                let retry_at = self.backoff();
+                let ending = Ending::Undelivered { retry_at };
+                self.dropped(current, Some(Arc::new(error)), ending)
             }
+            Verdict::Lost => self.repeat_lost(current),
         }
     }
 
@@ -249,9 +238,7 @@ impl Turn<'_> {
     }
 
     fn repeat_failed(&mut self, current: &Invocation, error: SharedError) -> Result<(), Rejection> {
-        let attempts = self.execution.gate.failures.saturating_add(1);
-        let cap = self.env.limits.invocation_attempts_max;
-        if cap.is_some_and(|cap| attempts >= cap) {
+        if self.is_last_attempt() {
             self.completed(current, Some(error.clone()), Ending::Clean)?;
             return self.close_execution(ExecutionStatus::Failed, None, Some(error));
         }
@@ -260,21 +247,39 @@ impl Turn<'_> {
             interrupted: true,
         };
         self.completed(current, Some(error.clone()), ending)?;
-        self.hold_if_stalled(Some(error))
+        self.hold_if_stalled(error)
     }
 
-    fn hold_if_stalled(&mut self, error: Option<SharedError>) -> Result<(), Rejection> {
+    /// Whoever made the call died, perhaps because of it: repeat at once, but not for ever.
+    fn repeat_lost(&mut self, current: &Invocation) -> Result<(), Rejection> {
+        let error = Arc::new(ErrorObject::new(
+            error_type::RUNTIME_EXIT,
+            "the process that ran the invocation died",
+        ));
+        if self.is_last_attempt() {
+            self.dropped(current, Some(error.clone()), Ending::Clean)?;
+            return self.close_execution(ExecutionStatus::Failed, None, Some(error));
+        }
+        let ending = Ending::Failed {
+            retry_at: self.now,
+            interrupted: true,
+        };
+        self.dropped(current, Some(error.clone()), ending)?;
+        self.hold_if_stalled(error)
+    }
+
+    fn is_last_attempt(&self) -> bool {
+        let attempts = self.execution.gate.failures.saturating_add(1);
+        let cap = self.env.limits.invocation_attempts_max;
+        cap.is_some_and(|cap| attempts >= cap)
+    }
+
+    fn hold_if_stalled(&mut self, reason: SharedError) -> Result<(), Rejection> {
         let stalled = self.execution.gate.stalled;
         let limit = self.env.limits.stalled_invocations_max;
         if limit.is_none_or(|limit| stalled < limit) {
             return Ok(());
         }
-        let reason = error.unwrap_or_else(|| {
-            Arc::new(ErrorObject::new(
-                error_type::RUNTIME_EXIT,
-                "the process that ran the handler died",
-            ))
-        });
         self.hold_unless_held(HoldCause::NoProgress, reason)
     }
 
@@ -299,11 +304,25 @@ impl Turn<'_> {
         })
     }
 
+    fn dropped(
+        &mut self,
+        current: &Invocation,
+        error: Option<SharedError>,
+        ending: Ending,
+    ) -> Result<(), Rejection> {
+        self.write(Change::InvocationDropped {
+            invocation: current.id.clone(),
+            error,
+            ending,
+        })
+    }
+
     /// When a failed invocation is repeated: the delay doubles with each failure in a row, and a
     /// random part of up to half spreads executions that failed together.
     fn backoff(&self) -> Timestamp {
         let limits = self.env.limits;
-        let doublings = self.execution.gate.failures.min(32);
+        let gate = &self.execution.gate;
+        let doublings = gate.failures.max(gate.undelivered).min(32);
         let longest = limits.invocation_retry_ms_max;
         let shortest = limits.invocation_retry_ms_min.min(longest);
         let full = shortest.saturating_mul(1 << doublings).min(longest);
@@ -430,3 +449,6 @@ pub fn read_runtime_error(body: &str) -> ErrorObject {
             .map(|frames| frames.iter().map(as_text).collect()),
     }
 }
+
+#[cfg(test)]
+mod tests;

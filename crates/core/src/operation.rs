@@ -579,3 +579,6 @@ fn held_payload(record: u64, payload: Option<&Payload>) -> Option<Held<str>> {
 fn held_error(record: u64, error: Option<&SharedError>) -> Option<Held<ErrorObject>> {
     error.map(|error| Held::error(record, error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold() {
+    fn numbers_stay_below_their_bound() {
         let mut random = SplitMix64::new(7);
         assert_eq!(random.below(0), 0);
         assert_eq!(random.below(1), 0);

@@ -253,6 +253,11 @@ pub enum Ending {
         /// Whether the handler was running, so that its steps were interrupted.
         interrupted: bool,
     },
+    /// It never reached a handler; try again at this moment.
+    Undelivered {
+        /// When the next invocation may begin.
+        retry_at: Timestamp,
+    },
     /// It answered PENDING with nothing pending; invoke again at this moment.
     EmptyPending {
         /// When the next invocation may begin.

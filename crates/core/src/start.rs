@@ -207,3 +207,6 @@ fn empty_input() -> Payload {
 fn digest(input: &str) -> String {
     hex(&Sha256::digest(input.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,3 +105,6 @@ pub fn page_items(max_items: Option<u32>) -> Result<usize, Rejection> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! Compact and stable, not meant to be parsed. Times are relative to the start of the execution.
 
 use crate::{
-    history::{Details, Event, RetryDetails, Wrapped},
+    event::{Details, Event, RetryDetails, Wrapped},
     time::Timestamp,
     wire::{ErrorObject, Payload},
 };

@@ -366,3 +366,6 @@ fn in_range(what: &str, value: u32, least: u32, most: u32) -> Result<(), String>
         Err(format!("{what} must be {least} to {most}, it is {value}"))
     }
 }
+
+#[cfg(test)]
+mod tests;

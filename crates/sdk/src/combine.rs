@@ -41,7 +41,8 @@ impl Context {
     /// ```
     /// # use outlast::{Context, Result};
     /// # async fn example(ctx: Context) -> Result<()> {
-    /// let steps = (0..3).map(|n| ctx.step("double", async move |_| Ok::<_, std::io::Error>(n * 2)));
+    /// # async fn double(n: i32) -> Result<i32, std::io::Error> { Ok(n * 2) }
+    /// let steps = (0..3).map(|n| ctx.step("double", move |_| double(n)));
     /// let doubled: Vec<i32> = ctx.try_join_all("all", steps).await?;
     /// # Ok(()) }
     /// ```
@@ -71,14 +72,11 @@ impl Context {
     /// ```
     /// # use outlast::{Context, Result};
     /// # use std::time::Duration;
-    /// # async fn slow() -> Result<Option<u32>, std::io::Error> { Ok(Some(1)) }
+    /// # async fn slow() -> Result<u32, std::io::Error> { Ok(1) }
     /// # async fn example(ctx: Context) -> Result<()> {
-    /// let answer = ctx.step("slow", async |_| slow().await).future();
-    /// let give_up = ctx.wait(Duration::from_secs(60)).future();
-    /// let give_up = async { give_up.await.map(|()| None) };
-    /// let inputs: [std::pin::Pin<Box<dyn Future<Output = Result<Option<u32>>> + Send>>; 2] =
-    ///     [Box::pin(answer), Box::pin(give_up)];
-    /// let first: Option<u32> = ctx.race("first", inputs).await?;
+    /// let answer = ctx.step("slow", async |_| slow().await).future().map(Some);
+    /// let give_up = ctx.wait(Duration::from_secs(60)).future().map(|()| None);
+    /// let first: Option<u32> = ctx.race("first", [answer, give_up]).await?;
     /// # Ok(()) }
     /// ```
     pub fn race<'a, T, I>(&self, name: &str, inputs: I) -> Combine<'a, T>

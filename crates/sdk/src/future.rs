@@ -58,6 +58,32 @@ impl<'a, T> Running<'a, T> {
     }
 }
 
+impl<'a, T: Send + 'a> Running<'a, T> {
+    /// The same operation with its value changed, so that operations of different types can race.
+    ///
+    /// ```
+    /// # use outlast::{Context, Result};
+    /// # use std::time::Duration;
+    /// # async fn example(ctx: Context) -> Result<()> {
+    /// let answer = ctx.step("slow", async |_| outlast::ok(7)).future().map(Some);
+    /// let give_up = ctx.wait(Duration::from_secs(60)).future().map(|()| None);
+    /// let first: Option<u32> = ctx.race("first", [answer, give_up]).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn map<U: Send + 'a>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Running<'a, U> {
+        let scope = self.scope.clone();
+        let identity = self.identity.clone();
+        let park = Park::new(&scope.invocation.lifecycle);
+        Running {
+            inner: Some(Box::pin(async move { self.await.map(change) })),
+            scope,
+            identity,
+            park,
+            started: false,
+        }
+    }
+}
+
 impl<T> Future for Running<'_, T> {
     type Output = Result<T>;
 

@@ -71,7 +71,7 @@ pub use combine::Combine;
 pub use condition::{WaitForCondition, WaitStep, WaitStrategy};
 pub use config::{Config, Executor};
 pub use context::Context;
-pub use error::{BoxError, Error, ErrorKind, OperationRef, Result};
+pub use error::{BoxError, Error, ErrorKind, OperationRef, Result, ok};
 pub use function::Function;
 pub use future::{DurableFuture, Running};
 pub use invocation::{InvocationError, LambdaContext, Outcome, Request, invoke};
@@ -84,3 +84,8 @@ pub use signal::WaitSignal;
 pub use step::{Semantics, Step, StepContext};
 pub use wait::Wait;
 pub use with_retry::WithRetry;
+
+/// The README's code is compiled and run like every other example.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -243,7 +243,9 @@ impl Op {
     /// resolves below a context that has already been closed: the backend would refuse the write.
     pub(crate) async fn send(&self, update: OperationUpdate, delivery: Delivery) {
         let invocation = &self.scope.invocation;
-        if update.action == OperationAction::Start && !invocation.hooks.is_empty() {
+        // The start of a later attempt is not the start of the operation.
+        let starts = update.action == OperationAction::Start && !invocation.hooks.is_empty();
+        if starts && self.record().is_none() {
             let info = self.info();
             invocation
                 .hooks

@@ -26,9 +26,13 @@ use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 pub struct Retry {
     policy: Policy,
     filter: Filter,
-    custom: Option<Arc<dyn Fn(&Failure<'_>) -> RetryDecision + Send + Sync>>,
+    when: Option<Rule<bool>>,
+    custom: Option<Rule<RetryDecision>>,
     problem: Option<String>,
 }
+
+/// What a user's rule makes of a failed attempt.
+type Rule<T> = Arc<dyn Fn(&Failure<'_>) -> T + Send + Sync>;
 
 /// What a retry strategy decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,12 +173,35 @@ impl Retry {
         self
     }
 
-    /// Retries errors whose recorded type is one of these, by full path or by last segment.
+    /// Retries errors whose recorded type is one of these. A concrete error is recorded by the name
+    /// of its type without modules; a boxed one has lost its name and is called `Error`.
     #[must_use]
     pub fn on_types<S: Into<String>>(mut self, types: impl IntoIterator<Item = S>) -> Self {
         self.filter
             .error_types
             .extend(types.into_iter().map(Into::into));
+        self
+    }
+
+    /// Retries only failures that `retryable` approves; attempts and delays stay as they are.
+    ///
+    /// ```
+    /// # #[derive(Debug, PartialEq)] enum BankError { Unreachable, Declined }
+    /// # impl std::fmt::Display for BankError {
+    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("no") }
+    /// # }
+    /// # impl std::error::Error for BankError {}
+    /// # use outlast::Retry;
+    /// let retry = Retry::exponential()
+    ///     .when(|failure| failure.downcast_ref() == Some(&BankError::Unreachable));
+    /// # let _ = retry;
+    /// ```
+    #[must_use]
+    pub fn when(
+        mut self,
+        retryable: impl Fn(&Failure<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.when = Some(Arc::new(retryable));
         self
     }
 
@@ -206,12 +233,15 @@ impl Retry {
         attempts: u32,
         seed: u64,
     ) -> Option<u32> {
+        let failure = Failure {
+            record,
+            error: error.map(AsRef::as_ref),
+            attempts,
+        };
+        if self.when.as_ref().is_some_and(|when| !when(&failure)) {
+            return None;
+        }
         if let Some(custom) = &self.custom {
-            let failure = Failure {
-                record,
-                error: error.map(AsRef::as_ref),
-                attempts,
-            };
             return match custom(&failure) {
                 RetryDecision::Stop => None,
                 RetryDecision::Retry(delay) => Some(
@@ -285,6 +315,17 @@ mod tests {
         let error: BoxError = Box::new(std::fmt::Error);
         assert_eq!(retry.decide(&record, Some(&error), 1, 0), Some(1));
         assert_eq!(retry.decide(&record, None, 1, 0), None);
+    }
+
+    #[test]
+    fn a_condition_stops_what_it_does_not_approve_and_keeps_the_delays() {
+        let retry = Retry::linear().when(|failure| failure.is::<std::fmt::Error>());
+        let record = ErrorObject::new("E", "m");
+        let error: BoxError = Box::new(std::fmt::Error);
+        assert_eq!(retry.decide(&record, Some(&error), 2, 0), Some(2));
+        let other: BoxError = "other".into();
+        assert_eq!(retry.decide(&record, Some(&other), 2, 0), None);
+        assert_eq!(retry.decide(&record, None, 2, 0), None);
     }
 
     #[test]

@@ -108,7 +108,14 @@ impl<'a, T: DeserializeOwned + Send + 'static> WaitSignal<'a, T> {
                 OperationStatus::TimedOut => {
                     Err(op.failure(ErrorKind::SignalTimeout, record.error()))
                 }
-                _ => Err(op.failure(ErrorKind::CallbackFailed, record.error())),
+                OperationStatus::Started
+                | OperationStatus::Pending
+                | OperationStatus::Ready
+                | OperationStatus::Failed
+                | OperationStatus::Cancelled
+                | OperationStatus::Stopped => {
+                    Err(op.failure(ErrorKind::CallbackFailed, record.error()))
+                }
             }
         })
     }

@@ -47,6 +47,7 @@ use outlast_core::{
 pub use run::TestRun;
 use serde::{Serialize, de::DeserializeOwned};
 use stage::Stage;
+pub use stage::crash;
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,

@@ -1,3 +1,5 @@
+//! Batches against the formula, at every limit, and in every order.
+
 use super::*;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use alloc::{format, string::String, string::ToString as _};

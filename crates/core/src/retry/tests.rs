@@ -1,3 +1,5 @@
+//! Delays against the table of presets, at every limit, and over many seeds.
+
 use super::*;
 use alloc::{string::ToString as _, vec, vec::Vec};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Wakes and slots: what is due, who is next, and that nobody starves.
+
 use super::*;
 use alloc::vec;
 use proptest::prelude::*;

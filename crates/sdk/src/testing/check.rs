@@ -9,7 +9,7 @@ use crate::{
     invocation::{Outcome, Request, invoke},
 };
 use outlast_core::{
-    history::{Details, Event},
+    event::{Details, Event},
     id::OperationId,
     time::Timestamp,
     wire::{

@@ -12,7 +12,8 @@ use crate::{
 use outlast_core::{
     Input, Rejection,
     delivery::{Arrival, Delivery},
-    history::{Details, Event, Query},
+    event::{Details, Event},
+    history::Query,
     record::nothing,
     transcript,
     wire::{ErrorObject, ExecutionStatus, Operation, OperationStatus, OperationType, Payload},
@@ -305,6 +306,13 @@ impl TestRun {
     /// One sentence: what the execution waits for.
     pub fn why(&self) -> &str {
         &self.view.why
+    }
+
+    /// How long the execution has taken, on the kit's clock.
+    pub fn elapsed(&self) -> Duration {
+        let at = |event: Option<&Event>| event.map_or(0, |event| event.event_timestamp.as_millis());
+        let (first, last) = (at(self.view.events.first()), at(self.view.events.last()));
+        Duration::from_millis(last.saturating_sub(first))
     }
 
     /// The execution's ARN.

@@ -30,6 +30,7 @@ use outlast_core::{
     },
 };
 use std::{
+    convert::Infallible,
     fmt,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
@@ -307,6 +308,47 @@ impl State {
     }
 }
 
+tokio::task_local! {
+    /// The process in which the code on stage runs.
+    static PROCESS: Arc<Link>;
+}
+
+/// Kills the process of the handler that awaits this, as a crash in the middle of its code would:
+/// the invocation ends with `Runtime.ExitError` and is repeated. What was checkpointed by then is
+/// kept, the rest is lost; a body that wants its own start to be kept lets the
+/// [linger](crate::Config::linger) pass first.
+///
+/// Elsewhere than on the test kit nothing is killed and this never returns.
+///
+/// ```
+/// use outlast::{Context, Result, testing::{self, TestKit}};
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// static CRASHED: AtomicBool = AtomicBool::new(false);
+///
+/// async fn fragile(ctx: Context, (): ()) -> Result<u32> {
+///     ctx.step("body", async |_| {
+///         if !CRASHED.swap(true, Ordering::Relaxed) {
+///             testing::crash().await;
+///         }
+///         Ok::<_, std::io::Error>(7)
+///     })
+///     .await
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let run = TestKit::new("fragile", fragile).run(()).await;
+/// assert_eq!(run.result::<u32>().unwrap(), 7);
+/// assert_eq!(run.invocations().len(), 2);
+/// # });
+/// ```
+pub async fn crash() -> Infallible {
+    if let Ok(process) = PROCESS.try_with(Arc::clone) {
+        process.crash.notify_one();
+    }
+    std::future::pending().await
+}
+
 /// Calls a handler once for an execution that wants it.
 async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
     let begun = begin(&world, &function, &arn);
@@ -344,7 +386,7 @@ async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
         let outcome = tokio::select! {
             biased;
             () = link.crash.notified() => Outcome::exited("the test kit killed the process"),
-            outcome = invoke(&handler, input, link.clone(), request) => {
+            outcome = PROCESS.scope(link.clone(), invoke(&handler, input, link.clone(), request)) => {
                 let answer = outcome.answer.clone();
                 record(&world, &arn, |invocation| invocation.outcome = Some(outcome));
                 match answer {

@@ -2,5 +2,5 @@
 
 mod body;
 mod log;
+mod plugins;
 mod smoke;
-mod step;

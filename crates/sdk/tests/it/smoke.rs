@@ -1,3 +1,5 @@
+//! A first look at every operation on the test kit.
+
 use outlast::{
     Context, ErrorKind, Result, Retry, WaitStrategy,
     testing::{Answer, TestKit},
@@ -9,7 +11,7 @@ const fn secs(n: u64) -> Duration {
 }
 
 #[tokio::test]
-async fn waits() {
+async fn waits_end_and_steps_run_between() {
     let run = TestKit::new("f", async |ctx: Context, (): ()| -> Result<u32> {
         ctx.wait(secs(5)).await?;
         let n = ctx.step("s", async |_| Ok::<_, std::io::Error>(1)).await?;
@@ -49,7 +51,7 @@ async fn callbacks_and_children() {
 }
 
 #[tokio::test]
-async fn maps() {
+async fn maps_keep_the_order_of_their_items() {
     let run = TestKit::new(
         "f",
         async |ctx: Context, items: Vec<u32>| -> Result<Vec<u32>> {
@@ -146,7 +148,7 @@ async fn conditions_invokes_signals() {
 }
 
 #[tokio::test]
-async fn crash_everywhere() {
+async fn a_crash_anywhere_is_survived_and_recordings_replay() {
     let kit = TestKit::new(
         "f",
         async |ctx: Context, items: Vec<u32>| -> Result<Vec<u32>> {

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The gate: everything that must hold before a change is merged. CI runs exactly this file.
+#
+# Needs bash, a Rust toolchain with rustfmt and clippy, and access to crates.io for the first build.
+# `cargo deny` runs where it is installed; OUTLAST_INSTALL_TOOLS=1 installs it
+# (a quarter of an hour or more on two cores, once).
+# Without it, `tidy` still checks where every dependency comes from.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# A gate never rewrites what it checks.
+export INSTA_UPDATE=no
+export RUST_BACKTRACE=0
+
+missing() {
+  echo "check.sh: $1" >&2
+  exit 1
+}
+command -v cargo >/dev/null ||
+  missing "cargo is not installed; get Rust from rustup.rs, then run this again"
+cargo fmt --version >/dev/null 2>&1 ||
+  missing "rustfmt is not installed; run: rustup component add rustfmt"
+cargo clippy --version >/dev/null 2>&1 ||
+  missing "clippy is not installed; run: rustup component add clippy"
+
+started=$SECONDS
+part() {
+  local name=$1 begun=$SECONDS
+  shift
+  echo "==> $name"
+  if ! "$@"; then
+    echo "check.sh: '$name' failed: $*" >&2
+    exit 1
+  fi
+  echo "    $name: $((SECONDS - begun)) s"
+}
+
+# A program that uses the library with default features builds few crates, and no TLS or AWS ones.
+lean() {
+  local crates count heavy
+  crates=$(cargo tree --package outlast --edges normal,build --prefix none --locked |
+    cut -d' ' -f1 | sort -u) || return 1
+  count=$(wc -l <<<"$crates")
+  heavy=$(grep -E '^(aws-|lambda_|rustls|native-tls|openssl|ring$|hyper|reqwest)' <<<"$crates" || true)
+  echo "    $count crates"
+  [[ $count -le 60 ]] || { echo "    more than 60" >&2; return 1; }
+  [[ -z $heavy ]] || { echo "    too heavy for default features: $heavy" >&2; return 1; }
+}
+
+deny() {
+  if ! cargo deny --version >/dev/null 2>&1; then
+    if [[ ${OUTLAST_INSTALL_TOOLS:-0} != 1 ]]; then
+      echo "    not installed, left out (OUTLAST_INSTALL_TOOLS=1 installs it)"
+      return 0
+    fi
+    cargo install --locked cargo-deny || return 1
+  fi
+  cargo deny --all-features check licenses bans sources || return 1
+  # Advisories need their database; without a network the rest still counts.
+  if cargo deny --all-features fetch db >/dev/null 2>&1; then
+    cargo deny --all-features check --disable-fetch advisories
+  else
+    echo "    the advisory database cannot be reached, left out"
+  fi
+}
+
+# The README's main command, so that it cannot rot.
+example() {
+  cargo run --quiet --locked --package outlast --features testing --example order >/dev/null
+}
+
+part "format" cargo fmt --all --check
+part "lint" cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+part "test" cargo test --workspace --all-features --locked --lib --bins --tests --examples --quiet
+part "doctest" cargo test --workspace --all-features --locked --doc --quiet
+RUSTDOCFLAGS="-D warnings" part "docs" cargo doc --workspace --all-features --locked --no-deps --quiet
+part "example" example
+part "lean" lean
+part "deny" deny
+echo "==> all checks passed in $((SECONDS - started)) s"
