@@ -93,8 +93,9 @@ impl TestKit {
                 report.crashes += 1;
                 let run = self.clone().fault(fault.clone()).run(input.clone()).await;
                 if let Some(step) = run.repeated_body() {
-                    let difference =
-                        format!("the body of the step {step} ran again in an attempt that was over");
+                    let difference = format!(
+                        "the body of the step {step} ran again in an attempt that was over"
+                    );
                     report.divergences.push(Divergence {
                         fault: fault.clone(),
                         difference,

@@ -14,16 +14,17 @@ use outlast_core::{
     id::OperationId,
     intent::{InvokeOutcome, PlainInvoke},
     random::SplitMix64,
+    record::{Change, Subject},
     schedule::{Dispatcher, WakeQueue},
     time::Timestamp,
     token::{Key, Keys},
     wire::{
-        DurableConfig, ErrorObject, OperationStatus, OperationType, OperationUpdate, Payload,
-        StatePage, error_type, sub_type,
+        DurableConfig, ErrorObject, OperationType, OperationUpdate, Payload, StatePage, error_type,
+        sub_type,
     },
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -118,8 +119,8 @@ pub(super) struct Entry {
     pub(super) function: String,
     pub(super) token: String,
     pub(super) invocations: Vec<Invocation>,
-    /// Callbacks whose scripted reply is on its way.
-    answered: BTreeSet<OperationId>,
+    /// Callbacks that were opened and have no scripted reply on its way.
+    unanswered: Vec<OperationId>,
 }
 
 pub(super) struct World {
@@ -317,7 +318,7 @@ impl State {
             function,
             token: String::new(),
             invocations: Vec::new(),
-            answered: BTreeSet::new(),
+            unanswered: Vec::new(),
         };
         self.executions.insert(arn.clone(), entry);
         self.schedule(now, &arn);
@@ -363,6 +364,7 @@ impl State {
                 load: &outlast_core::record::nothing,
             };
             let decision = entry.execution.decide(&env, input)?;
+            entry.unanswered.extend(opened(&decision.records));
             entry.records.extend(decision.records.iter().cloned());
             match &decision.reply {
                 Reply::Invoke(input) => entry.token.clone_from(&input.checkpoint_token),
@@ -438,7 +440,7 @@ impl State {
         self.mail.insert((at, self.posted), (arn.clone(), arrival));
     }
 
-    /// Looks for callbacks that a script answers and posts the answers.
+    /// Looks for newly opened callbacks that a script answers and posts the answers.
     pub(super) fn answer_callbacks(&mut self, now: Timestamp, arn: &Arc<str>) {
         let Some(entry) = self.executions.get_mut(arn) else {
             return;
@@ -446,18 +448,12 @@ impl State {
         if self.setup.callbacks.is_empty() {
             return;
         }
-        let operations = entry
-            .execution
-            .operations(&outlast_core::record::nothing)
-            .unwrap_or_default();
+        let load = &outlast_core::record::nothing;
         let mut posts = Vec::new();
-        for operation in operations {
-            let open = operation.operation_type == OperationType::Callback
-                && operation.status == OperationStatus::Started
-                && operation.sub_type.as_deref() != Some(sub_type::SIGNAL);
-            if !open || entry.answered.contains(&operation.id) {
+        for id in std::mem::take(&mut entry.unanswered) {
+            let Ok(Some(operation)) = entry.execution.operation(&id, load) else {
                 continue;
-            }
+            };
             let name = operation.name.as_deref().unwrap_or_default();
             let short = name.strip_suffix("-callback").unwrap_or(name).to_owned();
             let Some(script) = [name, &short]
@@ -478,7 +474,6 @@ impl State {
                 .callback_details
                 .and_then(|details| details.callback_id)
                 .unwrap_or_default();
-            entry.answered.insert(operation.id);
             posts.extend(answer.arrivals(now, &id));
         }
         for (at, arrival) in posts {
@@ -497,6 +492,21 @@ impl State {
         *asked += 1;
         answer.and_then(Answer::as_invoke_outcome)
     }
+}
+
+/// The callbacks that these records opened.
+fn opened(records: &[Record]) -> impl Iterator<Item = OperationId> {
+    records.iter().filter_map(|record| match &record.change {
+        Change::Operation {
+            subject: Subject::New(identity),
+            ..
+        } if identity.operation_type == OperationType::Callback
+            && identity.sub_type.as_deref() != Some(sub_type::SIGNAL) =>
+        {
+            Some(identity.id.clone())
+        }
+        _ => None,
+    })
 }
 
 /// The kit's functions live in an account of their own.
