@@ -7,7 +7,7 @@ use crate::{
 };
 use outlast::{
     Config, Context, Error, Function, Result,
-    core::{history::Details, random::SplitMix64, wire::ExecutionStatus},
+    core::{event::Details, random::SplitMix64, wire::ExecutionStatus},
     testing::{Answer, Fault, TestKit, TestRun},
 };
 use std::{

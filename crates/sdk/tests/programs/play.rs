@@ -57,14 +57,17 @@ macro_rules! start {
         let builder = $builder;
         let present = $present;
         match $how {
-            How::InPlace => {
-                Box::pin(builder.future().map(move |result| result.and_then(present))) as Outcome
-            }
-            How::Spawned => {
-                Box::pin(builder.spawn().map(move |result| result.and_then(present))) as Outcome
-            }
+            How::InPlace => present_as(builder.future(), present),
+            How::Spawned => present_as(builder.spawn(), present),
         }
     }};
+}
+
+fn present_as<T>(
+    future: impl Future<Output = Result<T>> + Send + 'static,
+    present: impl FnOnce(T) -> Result<u64> + Send + 'static,
+) -> Outcome {
+    Box::pin(future.map(move |result| result.and_then(present)))
 }
 
 impl Player {
