@@ -46,6 +46,13 @@ impl Change {
 }
 
 impl Journal {
+    /// Makes room for so many more operations at once.
+    pub fn reserve(&mut self, operations: usize) {
+        self.operations.reserve(operations);
+        self.index.reserve(operations);
+        self.met.reserve(operations);
+    }
+
     /// The operation recorded under `id`.
     pub fn get(&mut self, id: &OperationId) -> Option<&Arc<Operation>> {
         let at = self.find(id)?;

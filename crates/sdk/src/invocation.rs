@@ -194,12 +194,12 @@ impl Invocation {
 /// This is what every home calls: the Lambda runtime, an engine's worker, the test kit.
 pub async fn invoke(
     function: &Function,
-    input: InvocationInput,
+    mut input: InvocationInput,
     backend: Arc<dyn Backend>,
     request: Request,
 ) -> Outcome {
     let backend = SharedBackend(backend);
-    match load(&input, &backend).await {
+    match load(&mut input, &backend).await {
         Ok(loaded) => run(function, input, loaded, backend, request).await,
         Err(answer) => Outcome {
             answer,
@@ -243,11 +243,14 @@ pub(crate) fn not_durable() -> ErrorObject {
 /// The recorded state of an execution.
 struct Loaded {
     execution: Operation,
+    /// All operations, the execution's own included.
     operations: Vec<Operation>,
+    /// Where the execution's own operation is among them.
+    execution_at: usize,
 }
 
 /// Reads all pages of state and finds the execution's own operation in them.
-async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded, Answer> {
+async fn load(input: &mut InvocationInput, backend: &SharedBackend) -> Result<Loaded, Answer> {
     let arn = &input.durable_execution_arn;
     if arn.is_empty() || input.checkpoint_token.is_empty() {
         return Err(Err(InvocationError {
@@ -257,7 +260,7 @@ async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded
     let StatePage {
         mut operations,
         next_marker,
-    } = input.initial_execution_state.clone();
+    } = std::mem::take(&mut input.initial_execution_state);
     let mut marker = next_marker.unwrap_or_default();
     while !marker.is_empty() {
         let page = backend.0.state(arn, &input.checkpoint_token, &marker).await;
@@ -274,16 +277,17 @@ async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded
             .iter()
             .position(|operation| operation.operation_type == OperationType::Execution)
     });
-    let Some(at) = found else {
+    let Some((execution_at, execution)) = found.and_then(|at| Some((at, operations.get(at)?)))
+    else {
         let message = format!("the recorded state of {arn} does not contain the execution itself");
         return Err(Err(InvocationError {
             record: ErrorObject::new("ProtocolError", message),
         }));
     };
-    let execution = operations.remove(at);
     Ok(Loaded {
-        execution,
+        execution: execution.clone(),
         operations,
+        execution_at,
     })
 }
 
@@ -298,6 +302,7 @@ async fn run(
     let Loaded {
         execution,
         operations,
+        execution_at,
     } = loaded;
     let payload = execution
         .execution_details
@@ -316,11 +321,14 @@ async fn run(
         tasks: Mutex::new(Some(JoinSet::new())),
     });
     let leaving = Leaving(&invocation);
-    let replaying = !operations.is_empty();
+    let replaying = operations.len() > 1;
     invocation.lifecycle.with(|state| {
         state.token = input.checkpoint_token;
-        for operation in operations {
-            state.load(operation);
+        state.journal.reserve(operations.len());
+        for (at, operation) in operations.into_iter().enumerate() {
+            if at != execution_at {
+                state.load(operation);
+            }
         }
     });
     let info = announce(&invocation, &input.updated_operation_ids, payload.clone());

@@ -107,6 +107,7 @@ impl TestKit {
             invocation_limit: INVOCATIONS_MAX,
             function_timeout: None,
             tenant: None,
+            signals: Vec::new(),
         };
         Self {
             function: name,
@@ -169,6 +170,16 @@ impl TestKit {
         self
     }
 
+    /// Sends a signal with a JSON payload this long after the execution started.
+    pub fn signal(mut self, name: &str, payload: impl Serialize, after: Duration) -> Self {
+        // Like an answer that cannot be written: the test that sends it sees it arrive as null.
+        let text = serde_json::to_string(&payload).unwrap_or_else(|_| "null".to_owned());
+        self.setup
+            .signals
+            .push((name.to_owned(), text.into(), after));
+        self
+    }
+
     /// Injects a failure.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.setup.faults.push(fault);
@@ -222,6 +233,24 @@ impl TestKit {
         let mut run = self.start(input).await;
         run.run_until_complete().await;
         run
+    }
+
+    /// As [`run`](Self::run), for tests that are not async: everything happens on this thread.
+    ///
+    /// ```
+    /// # use outlast::{Context, Result, testing::TestKit};
+    /// let run = TestKit::new("greet", async |ctx: Context, name: String| -> Result<String> {
+    ///     ctx.step("greet", async |_| Ok::<_, std::io::Error>(format!("Hello, {name}!"))).await
+    /// })
+    /// .run_blocking("World");
+    /// assert_eq!(run.result::<String>().unwrap(), "Hello, World!");
+    /// ```
+    ///
+    /// # Panics
+    /// When called inside an async runtime, whose thread must not be blocked.
+    pub fn run_blocking<I: Serialize>(&self, input: I) -> TestRun {
+        let payload = serde_json::to_string(&input).map(Payload::from);
+        TestRun::play_here(Stage::new(self.setup.clone()), &self.function, payload)
     }
 
     /// Starts an execution without running it: step through it with [`TestRun::run_once`].

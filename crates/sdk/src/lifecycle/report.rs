@@ -1,9 +1,12 @@
 //! What the lifecycle says about itself: why an invocation did or did not suspend, who holds it,
 //! and the tree of operations that are open.
 
-use super::{OperationState, State};
+use super::{Entry, OperationState, State};
 use outlast_core::time::Timestamp;
-use std::{collections::BTreeMap, fmt, fmt::Write as _};
+use std::{fmt, fmt::Write as _};
+
+/// Open operations that a report lists.
+const LINES_MAX: usize = 100;
 
 /// A snapshot of an invocation's lifecycle, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +15,7 @@ pub struct Report {
     pub why: String,
     /// The pieces of user code that hold it.
     pub holders: Vec<Holder>,
-    /// The open operations, indented by nesting.
+    /// The open operations, indented by nesting; the first hundred of them.
     pub tree: String,
 }
 
@@ -101,13 +104,21 @@ impl State {
     }
 
     fn tree(&self) -> String {
-        let open: BTreeMap<Vec<String>, _> = self
+        let mut open: Vec<(Vec<Part<'_>>, &Entry)> = self
             .entries
             .values()
             .map(|entry| (sort_key(entry.identity.position.as_str()), entry))
             .collect();
+        // Ten thousand open operations are possible; nobody reads that many, and putting all of
+        // them in order would cost more than the invocation itself.
+        let more = open.len().saturating_sub(LINES_MAX);
+        if more > 0 {
+            open.select_nth_unstable_by(LINES_MAX, |(left, _), (right, _)| left.cmp(right));
+            open.truncate(LINES_MAX);
+        }
+        open.sort_by(|(left, _), (right, _)| left.cmp(right));
         let mut text = String::new();
-        for entry in open.values() {
+        for (_, entry) in open {
             let identity = &entry.identity;
             let depth = identity.position.as_str().matches('-').count();
             let name = identity
@@ -129,16 +140,21 @@ impl State {
                 indent = depth * 2
             );
         }
+        if more > 0 {
+            let _ = writeln!(text, "(and {more} more)");
+        }
         let _ = write!(text, "({} completed)", self.completed);
         text
     }
 }
 
-/// Orders positions by number, not by text: 2 before 10.
-fn sort_key(position: &str) -> Vec<String> {
+/// A part of a position. Ordered as a number where it is one: 2 before 10, and keys last.
+type Part<'a> = (u64, &'a str);
+
+fn sort_key(position: &str) -> Vec<Part<'_>> {
     position
         .split('-')
-        .map(|part| format!("{part:0>20}"))
+        .map(|part| (part.parse().unwrap_or(u64::MAX), part))
         .collect()
 }
 
@@ -149,5 +165,60 @@ fn describe(state: OperationState) -> &'static str {
         OperationState::IdleNotAwaited => "idle, not awaited",
         OperationState::IdleAwaited => "idle, awaited",
         OperationState::Completed => "completed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outlast_core::{
+        id::Position,
+        replay::Identity,
+        wire::{OperationType, sub_type},
+    };
+    use std::sync::Arc;
+
+    fn tree(operations: u64) -> String {
+        let mut state = State::default();
+        for number in 1..=operations {
+            let position = Position::root().child(number);
+            let identity = Identity {
+                id: position.id(),
+                position,
+                operation_type: OperationType::Wait,
+                sub_type: sub_type::WAIT.into(),
+                name: None,
+                parent_id: None,
+            };
+            state.mark(&Arc::new(identity), OperationState::IdleAwaited);
+        }
+        state.tree()
+    }
+
+    #[test]
+    fn a_report_lists_a_hundred_operations_in_order_and_counts_the_rest() {
+        let last_lines = |operations| {
+            let tree = tree(operations);
+            let lines: Vec<&str> = tree.lines().collect();
+            (lines.len(), lines[98..].join(", "))
+        };
+        assert_eq!(
+            last_lines(99),
+            (100, "99 Wait: idle, awaited, (0 completed)".to_owned())
+        );
+        assert_eq!(last_lines(100).1.lines().count(), 1);
+        let (lines, text) = last_lines(101);
+        assert_eq!(lines, 102);
+        assert_eq!(
+            text,
+            "99 Wait: idle, awaited, 100 Wait: idle, awaited, (and 1 more), (0 completed)"
+        );
+    }
+
+    #[test]
+    fn positions_are_ordered_by_number_and_keys_come_last() {
+        let mut positions = ["10", "2", "k:a", "2-10", "2-9", "1"];
+        positions.sort_by_key(|position| sort_key(position));
+        assert_eq!(positions, ["1", "2", "2-9", "2-10", "10", "k:a"]);
     }
 }

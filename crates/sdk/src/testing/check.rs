@@ -92,7 +92,7 @@ impl TestKit {
                 let run = self.clone().fault(fault.clone()).run(input.clone()).await;
                 if let Some(step) = run.repeated_body() {
                     let difference = format!(
-                        "the body of the at-most-once step {step} ran twice in one attempt"
+                        "the body of the step {step} ran again in an attempt that was over"
                     );
                     report.divergences.push(Divergence {
                         fault: fault.clone(),

@@ -1,6 +1,7 @@
 //! The SDK, capability by capability, on the test kit.
 
 mod bad_input;
+mod body;
 #[cfg(test)]
 mod direct;
 mod failures;
