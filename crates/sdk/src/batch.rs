@@ -109,6 +109,7 @@ pub enum Nesting {
 type Judge<'a> = Box<dyn Fn(Counts, &[ItemStatus]) -> Custom + Send + Sync + 'a>;
 
 /// What a map and a parallel can be told alike.
+#[derive(Default)]
 struct Options<'a> {
     max_concurrency: Option<usize>,
     completion: Completion,
@@ -116,19 +117,6 @@ struct Options<'a> {
     nesting: Nesting,
     coding: Coding,
     item_coding: Coding,
-}
-
-impl Default for Options<'_> {
-    fn default() -> Self {
-        Self {
-            max_concurrency: None,
-            completion: Completion::default(),
-            judge: None,
-            nesting: Nesting::default(),
-            coding: Coding::default(),
-            item_coding: Coding::default(),
-        }
-    }
 }
 
 macro_rules! batch_options {
@@ -400,7 +388,11 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Runner<'_, T> {
                     return Err(self.op.failure(ErrorKind::Batch, record.error()));
                 }
                 OperationStatus::Started => batch.resume(self.recorded_items()),
-                status => return self.op.unexpected(status).await,
+                status @ (OperationStatus::Pending
+                | OperationStatus::Ready
+                | OperationStatus::Cancelled
+                | OperationStatus::TimedOut
+                | OperationStatus::Stopped) => return self.op.unexpected(status).await,
             },
         }
         let mode = if record.is_some() {

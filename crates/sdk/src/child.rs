@@ -175,7 +175,11 @@ where
                     false => Mode::Execution,
                 }
             }
-            status => return op.unexpected(status).await,
+            status @ (OperationStatus::Pending
+            | OperationStatus::Ready
+            | OperationStatus::Cancelled
+            | OperationStatus::TimedOut
+            | OperationStatus::Stopped) => return op.unexpected(status).await,
         },
     };
     let result = run_body(&op, mode, false, body).await;

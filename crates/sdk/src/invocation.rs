@@ -299,65 +299,21 @@ async fn run(
     backend: SharedBackend,
     request: Request,
 ) -> Outcome {
-    let Loaded {
-        execution,
-        operations,
-        execution_at,
-    } = loaded;
-    let payload = execution
-        .execution_details
-        .as_ref()
-        .and_then(|details| details.input_payload.clone());
-    let abilities = backend.0.abilities();
-    let invocation = Arc::new(Invocation {
-        lifecycle: Arc::new(Lifecycle::default()),
-        arn: input.durable_execution_arn.clone(),
-        execution_start: execution.start_timestamp,
-        config: function.config.clone(),
-        abilities,
-        request,
-        hooks: function.config.plugins.create(),
-        inline: Mutex::default(),
-        tasks: Mutex::new(Some(JoinSet::new())),
-    });
+    let execution = loaded.execution.clone();
+    let details = execution.execution_details.as_ref();
+    let payload = details.and_then(|details| details.input_payload.clone());
+    let updated = input.updated_operation_ids.clone();
+    let (invocation, mode) = open(function, input, loaded, &backend, request);
     let leaving = Leaving(&invocation);
-    let replaying = operations.len() > 1;
-    invocation.lifecycle.with(|state| {
-        state.token = input.checkpoint_token;
-        state.journal.reserve(operations.len());
-        for (at, operation) in operations.into_iter().enumerate() {
-            if at != execution_at {
-                state.load(operation);
-            }
-        }
-    });
-    let info = announce(&invocation, &input.updated_operation_ids, payload.clone());
-    let mode = if replaying {
-        Mode::Replay
-    } else {
-        Mode::Execution
-    };
+    let info = announce(&invocation, &updated, payload.clone());
     let scope = Scope::root(invocation.clone(), mode);
     let handler = (function.handler)(Context::new(scope.clone()), payload);
-    tracing::debug!(
-        executionArn = &*invocation.arn,
-        "{}",
-        if replaying {
-            "execution_resumed"
-        } else {
-            "execution_started"
-        }
-    );
     let (ending, requests) = Driver::new(&invocation, &scope, &backend, handler)
         .run()
         .await;
     let watched = invocation.config.trace.is_some();
     let (report, unmet) = invocation.lifecycle.with(|state| {
-        let unmet = if watched {
-            state.journal.unmet().cloned().collect()
-        } else {
-            Vec::new()
-        };
+        let unmet = state.journal.unmet().filter(|_| watched).cloned().collect();
         (state.report(), unmet)
     });
     let reason = match &ending {
@@ -365,11 +321,8 @@ async fn run(
         Ending::Returned(_) | Ending::Fault(_) => None,
     };
     if reason.is_some() {
-        tracing::debug!(
-            executionArn = &*invocation.arn,
-            why = report.why,
-            "execution_suspended"
-        );
+        let arn = &*invocation.arn;
+        tracing::debug!(executionArn = arn, why = report.why, "execution_suspended");
     }
     let answer = conclude(&invocation, ending, &execution, &backend).await;
     leaving.shut_down().await;
@@ -381,6 +334,47 @@ async fn run(
         requests,
         unmet,
     }
+}
+
+/// Sets up an invocation with what is recorded, and tells whether there is anything to replay.
+fn open(
+    function: &Function,
+    input: InvocationInput,
+    loaded: Loaded,
+    backend: &SharedBackend,
+    request: Request,
+) -> (Arc<Invocation>, Mode) {
+    let Loaded {
+        execution,
+        operations,
+        execution_at,
+    } = loaded;
+    let invocation = Arc::new(Invocation {
+        lifecycle: Arc::new(Lifecycle::default()),
+        arn: input.durable_execution_arn,
+        execution_start: execution.start_timestamp,
+        config: function.config.clone(),
+        abilities: backend.0.abilities(),
+        request,
+        hooks: function.config.plugins.create(),
+        inline: Mutex::default(),
+        tasks: Mutex::new(Some(JoinSet::new())),
+    });
+    let (mode, event) = match operations.len() {
+        0 | 1 => (Mode::Execution, "execution_started"),
+        _ => (Mode::Replay, "execution_resumed"),
+    };
+    tracing::debug!(executionArn = &*invocation.arn, "{event}");
+    invocation.lifecycle.with(|state| {
+        state.token = input.checkpoint_token;
+        state.journal.reserve(operations.len());
+        for (at, operation) in operations.into_iter().enumerate() {
+            if at != execution_at {
+                state.load(operation);
+            }
+        }
+    });
+    (invocation, mode)
 }
 
 /// Tells the plugins that the invocation starts and what ended while nobody looked.

@@ -161,7 +161,7 @@ impl Op {
             state
                 .journal
                 .meet(&self.identity)
-                .map_err(|mismatch| state.fail(Fault::Mismatch(Box::new(mismatch))))
+                .map_err(|mismatch| state.fail(Fault::Mismatch(mismatch)))
         });
         let Ok(record) = met else {
             return pending().await;

@@ -25,6 +25,7 @@
 
 mod check;
 mod fault;
+mod recording;
 mod run;
 mod stage;
 mod world;
@@ -35,7 +36,7 @@ use crate::{
     error::{BoxError, Result, describe},
     function::Function,
 };
-pub use check::{CrashReport, Divergence, Recording, ReplayReport};
+pub use check::{CrashReport, Divergence, ReplayReport};
 pub use fault::Fault;
 use outlast_core::{
     Quotas,
@@ -44,17 +45,12 @@ use outlast_core::{
     time::Timestamp,
     wire::{DurableConfig, ErrorObject, Payload, error_type},
 };
+pub use recording::Recording;
 pub use run::TestRun;
 use serde::{Serialize, de::DeserializeOwned};
 use stage::Stage;
 pub use stage::crash;
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-    future::Future,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
 pub use world::{Invocation, Request};
 use world::{Registered, Setup};
 
@@ -165,7 +161,7 @@ impl TestKit {
         self.setup
             .callbacks
             .entry(name.to_owned())
-            .or_insert_with(VecDeque::new)
+            .or_default()
             .push_back(answer);
         self
     }

@@ -10,7 +10,7 @@ use crate::{
     log::Line,
 };
 use outlast_core::{
-    Input, Rejection,
+    Input, Rejection, Reply,
     delivery::{Arrival, Delivery},
     event::{Details, Event},
     history::Query,
@@ -142,10 +142,14 @@ impl TestRun {
             .await;
         self.look().await;
         match reply.map_err(refused)? {
-            outlast_core::Reply::Delivered(receipts) => receipts
+            Reply::Delivered(receipts) => receipts
                 .into_iter()
                 .try_for_each(|receipt| receipt.map(drop).map_err(refused)),
-            _ => Ok(()),
+            Reply::Invoke(_)
+            | Reply::Checkpoint(_)
+            | Reply::Completed { .. }
+            | Reply::Stopped { .. }
+            | Reply::Done => Ok(()),
         }
     }
 
@@ -394,15 +398,15 @@ impl TestRun {
     /// Whether a step was interrupted in the middle of its body.
     pub(super) fn was_interrupted(&self) -> bool {
         let interrupted = ErrorKind::StepInterrupted.wire_type();
-        self.view.events.iter().any(|event| match &event.details {
-            Details::StepFailed { error, .. } => {
-                error
-                    .payload
-                    .as_ref()
-                    .and_then(|error| error.error_type.as_deref())
-                    == Some(interrupted)
-            }
-            _ => false,
+        self.view.events.iter().any(|event| {
+            let Details::StepFailed { error, .. } = &event.details else {
+                return false;
+            };
+            let error_type = error
+                .payload
+                .as_ref()
+                .and_then(|error| error.error_type.as_deref());
+            error_type == Some(interrupted)
         })
     }
 

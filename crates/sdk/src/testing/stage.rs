@@ -653,14 +653,12 @@ impl Link {
             .map_err(refused)?;
         let now = self.clock.now();
         self.world.lock().answer_callbacks(now, &self.arn);
-        match reply {
-            Reply::Checkpoint(response) => {
-                let news = !refresh || !response.new_execution_state.operations.is_empty();
-                self.give_up_on_a_held_invocation(now, news);
-                Ok(response)
-            }
-            _ => Err(BackendError::transport("the core answered something else")),
-        }
+        let Reply::Checkpoint(response) = reply else {
+            return Err(BackendError::transport("the core answered something else"));
+        };
+        let news = !refresh || !response.new_execution_state.operations.is_empty();
+        self.give_up_on_a_held_invocation(now, news);
+        Ok(response)
     }
 
     /// An invocation that asks for news again and again is held by something that never ends; a

@@ -496,16 +496,17 @@ impl State {
 
 /// The callbacks that these records opened.
 fn opened(records: &[Record]) -> impl Iterator<Item = OperationId> {
-    records.iter().filter_map(|record| match &record.change {
-        Change::Operation {
+    records.iter().filter_map(|record| {
+        let Change::Operation {
             subject: Subject::New(identity),
             ..
-        } if identity.operation_type == OperationType::Callback
-            && identity.sub_type.as_deref() != Some(sub_type::SIGNAL) =>
-        {
-            Some(identity.id.clone())
-        }
-        _ => None,
+        } = &record.change
+        else {
+            return None;
+        };
+        let opened = identity.operation_type == OperationType::Callback
+            && identity.sub_type.as_deref() != Some(sub_type::SIGNAL);
+        opened.then(|| identity.id.clone())
     })
 }
 

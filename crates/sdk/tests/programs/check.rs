@@ -295,11 +295,14 @@ fn verify_steps(run: &TestRun, expected: &Expected) -> Result<(), String> {
     let mut ended: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
     let mut order = Vec::new();
     for event in run.history() {
-        let (succeeded, details) = match &event.details {
-            Details::StepSucceeded { retry_details, .. } => (true, retry_details),
-            Details::StepFailed { retry_details, .. } => (false, retry_details),
-            _ => continue,
-        };
+        let (succeeded, details) =
+            if let Details::StepSucceeded { retry_details, .. } = &event.details {
+                (true, retry_details)
+            } else if let Details::StepFailed { retry_details, .. } = &event.details {
+                (false, retry_details)
+            } else {
+                continue;
+            };
         let name = event.name.as_deref().unwrap_or_default();
         if details.next_attempt_delay_seconds.is_none() {
             ended.entry(name).or_default().push(succeeded);
