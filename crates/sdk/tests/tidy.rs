@@ -219,7 +219,8 @@ fn the_map_is_short_enough_to_be_read() {
 fn the_map_shows_every_source_file() {
     let map = architecture();
     let missing = |file: &File| {
-        let (_, below) = file.path.split_once("/src/")?;
+        // The conformance handlers are one file per suite and need no map.
+        let (_, below) = file.path.strip_prefix("crates/")?.split_once("/src/")?;
         let is_test = below.ends_with("tests.rs");
         let shown = map.contains(&format!("`{below}`"));
         (!is_test && !shown).then(|| file.path.clone())
