@@ -10,6 +10,7 @@ use crate::{
     wire::{Operation, OperationStatus, OperationType},
 };
 use alloc::{
+    boxed::Box,
     format,
     string::{String, ToString as _},
     sync::Arc,
@@ -46,11 +47,23 @@ impl Change {
 }
 
 impl Journal {
+    /// Makes room for so many more operations at once.
+    pub fn reserve(&mut self, operations: usize) {
+        self.operations.reserve(operations);
+        self.index.reserve(operations);
+        self.met.reserve(operations);
+    }
+
     /// The operation recorded under `id`.
     pub fn get(&mut self, id: &OperationId) -> Option<&Arc<Operation>> {
         let at = self.find(id)?;
         self.next = at + 1;
         self.operations.get(at)
+    }
+
+    /// Whether an operation is recorded under `id`.
+    pub fn contains(&self, id: &OperationId) -> bool {
+        self.find(id).is_some()
     }
 
     /// Where an operation stands: usually right after the one asked for last.
@@ -134,7 +147,7 @@ impl Journal {
     /// # Errors
     /// [`Mismatch`] when the record belongs to a different operation: the handler's code or its
     /// control flow changed since it was written.
-    pub fn meet(&mut self, current: &Identity) -> Result<Option<Arc<Operation>>, Mismatch> {
+    pub fn meet(&mut self, current: &Identity) -> Result<Option<Arc<Operation>>, Box<Mismatch>> {
         if let Some(met) = self.find(&current.id).and_then(|at| self.met.get_mut(at)) {
             *met = true;
         }
@@ -174,28 +187,30 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn compare(&self, recorded: &Operation) -> Result<(), Mismatch> {
+    fn compare(&self, recorded: &Operation) -> Result<(), Box<Mismatch>> {
         let text = |value: Option<&str>| {
             value
                 .filter(|value| !value.is_empty())
                 .map_or(String::from("none"), quote)
         };
-        let differs = |attribute, before: String, now: String| Mismatch {
-            position: self.position.clone(),
-            id: self.id.clone(),
-            attribute,
-            recorded: before,
-            current: now,
-            recorded_operation: describe(
-                recorded.operation_type,
-                recorded.sub_type.as_deref(),
-                recorded.name.as_deref(),
-            ),
-            current_operation: describe(
-                self.operation_type,
-                Some(&self.sub_type),
-                self.name.as_deref(),
-            ),
+        let differs = |attribute, before: String, now: String| {
+            Box::new(Mismatch {
+                position: self.position.clone(),
+                id: self.id.clone(),
+                attribute,
+                recorded: before,
+                current: now,
+                recorded_operation: describe(
+                    recorded.operation_type,
+                    recorded.sub_type.as_deref(),
+                    recorded.name.as_deref(),
+                ),
+                current_operation: describe(
+                    self.operation_type,
+                    Some(&self.sub_type),
+                    self.name.as_deref(),
+                ),
+            })
         };
         if recorded.operation_type != self.operation_type {
             return Err(differs(
@@ -230,7 +245,12 @@ fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-fn describe(operation_type: OperationType, sub_type: Option<&str>, name: Option<&str>) -> String {
+/// An operation in one phrase, as a [`Mismatch`] shows it.
+pub fn describe(
+    operation_type: OperationType,
+    sub_type: Option<&str>,
+    name: Option<&str>,
+) -> String {
     let label = sub_type.unwrap_or(operation_type.as_str());
     match name {
         Some(name) => format!("{label} \"{name}\""),

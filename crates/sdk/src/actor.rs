@@ -7,16 +7,20 @@
 use crate::{
     context::{Mode, Scope},
     error::{Error, ErrorKind, OperationRef},
-    lifecycle::{ActorId, Lifecycle, Waiter},
+    lifecycle::{ActorId, Lifecycle},
     plugin::AttemptInfo,
 };
+use futures_util::task::AtomicWaker;
 use outlast_core::id::OperationId;
 use pin_project_lite::pin_project;
 use std::{
     cell::RefCell,
     future::Future,
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     task::{Context as Poller, Poll, Wake, Waker},
 };
 use tracing::{Span, field};
@@ -51,15 +55,6 @@ impl Current {
     /// Looks at the current actor without cloning it.
     pub(crate) fn peek<R>(look: impl FnOnce(Option<&Self>) -> R) -> R {
         CURRENT.with_borrow(|current| look(current.as_ref()))
-    }
-
-    /// A waiter for the current actor. Durable futures are only ever polled inside one.
-    pub(crate) fn waiter(poller: &Poller<'_>) -> Waiter {
-        let actor = Self::peek(|current| current.map_or(0, |current| current.actor));
-        Waiter {
-            actor,
-            waker: poller.waker().clone(),
-        }
     }
 }
 
@@ -235,39 +230,107 @@ impl Wake for ActorWaker {
     }
 }
 
-/// Marks a durable future as parked with the actor that polls it, until it is ready or dropped.
+/// Marks a durable future as parked with the actor that polls it, until it is woken, ready or
+/// dropped.
+///
+/// A future that was woken is no longer parked, even if its owner does not poll it again (a loser of
+/// a race that is kept): otherwise its owner would seem to wait for an operation that is over.
 #[derive(Debug)]
 pub(crate) struct Park {
     lifecycle: Arc<Lifecycle>,
-    with: Option<ActorId>,
+    slot: Arc<Slot>,
+    waker: Waker,
+}
+
+/// What a parked future shares with its waker. The actor changes under the lifecycle's lock only.
+#[derive(Debug)]
+struct Slot {
+    lifecycle: Weak<Lifecycle>,
+    /// The actor it is parked with; 0 for none.
+    actor: AtomicU64,
+    woken: AtomicBool,
+    outer: AtomicWaker,
 }
 
 impl Park {
     pub(crate) fn new(lifecycle: &Arc<Lifecycle>) -> Self {
+        let slot = Arc::new(Slot {
+            lifecycle: Arc::downgrade(lifecycle),
+            actor: AtomicU64::new(0),
+            woken: AtomicBool::new(false),
+            outer: AtomicWaker::new(),
+        });
         Self {
             lifecycle: lifecycle.clone(),
-            with: None,
+            waker: Waker::from(slot.clone()),
+            slot,
         }
+    }
+
+    /// Whether the future belongs to this lifecycle.
+    pub(crate) fn belongs_to(&self, lifecycle: &Arc<Lifecycle>) -> bool {
+        Arc::ptr_eq(&self.lifecycle, lifecycle)
+    }
+
+    /// The future is about to be polled, with the waker that is returned.
+    pub(crate) fn begin(&self, poller: &Poller<'_>) -> &Waker {
+        // In this order: a wake that the flag does not tell about then reaches the owner.
+        self.slot.outer.register(poller.waker());
+        self.slot.woken.store(false, Ordering::SeqCst);
+        &self.waker
     }
 
     /// The future is pending in `actor`'s poll.
-    pub(crate) fn enter(&mut self, actor: ActorId) {
-        if self.with != Some(actor) {
-            let before = self.with.replace(actor);
-            self.lifecycle.with(|state| {
-                if let Some(before) = before {
-                    state.unpark(before);
-                }
-                state.park(actor);
-            });
+    pub(crate) fn enter(&self, actor: ActorId) {
+        let slot = &*self.slot;
+        if slot.actor.load(Ordering::SeqCst) == actor {
+            return;
         }
+        self.lifecycle.with(|state| {
+            let before = slot.actor.swap(actor, Ordering::SeqCst);
+            if before != 0 {
+                state.unpark(before);
+            }
+            state.park(actor);
+            // Woken in the middle of the poll. The waker sets its flag before it looks for an actor,
+            // and here it is the other way round: one of the two sees the other.
+            if slot.woken.load(Ordering::SeqCst) && slot.actor.swap(0, Ordering::SeqCst) != 0 {
+                state.unpark(actor);
+            }
+        });
     }
 
     /// The future is ready or gone.
-    pub(crate) fn leave(&mut self) {
-        if let Some(actor) = self.with.take() {
-            self.lifecycle.with(|state| state.unpark(actor));
+    pub(crate) fn leave(&self) {
+        self.slot.leave(&self.lifecycle);
+    }
+}
+
+impl Slot {
+    fn leave(&self, lifecycle: &Lifecycle) {
+        if self.actor.load(Ordering::SeqCst) == 0 {
+            return;
         }
+        lifecycle.with(|state| {
+            let actor = self.actor.swap(0, Ordering::SeqCst);
+            if actor != 0 {
+                state.unpark(actor);
+            }
+        });
+    }
+}
+
+impl Wake for Slot {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        if let Some(lifecycle) = self.lifecycle.upgrade() {
+            self.leave(&lifecycle);
+        }
+        self.outer.wake();
     }
 }
 

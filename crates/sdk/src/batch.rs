@@ -11,7 +11,7 @@ use crate::{
     checkpoint::Delivery,
     child::{ContextBody, run_context},
     codec::{Codec, Coding},
-    context::{CloseOnDrop, Context, Mode, Scope},
+    context::{CloseOnDrop, Context, Mode, Scope, invalid_name},
     error::{Error, ErrorKind, Result},
     future::{Running, quietly},
     operation::{Claim, Op},
@@ -109,6 +109,7 @@ pub enum Nesting {
 type Judge<'a> = Box<dyn Fn(Counts, &[ItemStatus]) -> Custom + Send + Sync + 'a>;
 
 /// What a map and a parallel can be told alike.
+#[derive(Default)]
 struct Options<'a> {
     max_concurrency: Option<usize>,
     completion: Completion,
@@ -116,19 +117,6 @@ struct Options<'a> {
     nesting: Nesting,
     coding: Coding,
     item_coding: Coding,
-}
-
-impl Default for Options<'_> {
-    fn default() -> Self {
-        Self {
-            max_concurrency: None,
-            completion: Completion::default(),
-            judge: None,
-            nesting: Nesting::default(),
-            coding: Coding::default(),
-            item_coding: Coding::default(),
-        }
-    }
 }
 
 macro_rules! batch_options {
@@ -400,7 +388,11 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Runner<'_, T> {
                     return Err(self.op.failure(ErrorKind::Batch, record.error()));
                 }
                 OperationStatus::Started => batch.resume(self.recorded_items()),
-                status => return self.op.unexpected(status).await,
+                status @ (OperationStatus::Pending
+                | OperationStatus::Ready
+                | OperationStatus::Cancelled
+                | OperationStatus::TimedOut
+                | OperationStatus::Stopped) => return self.op.unexpected(status).await,
             },
         }
         let mode = if record.is_some() {
@@ -423,6 +415,10 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Runner<'_, T> {
                 .reject("complete_when and completion exclude each other");
         } else if let Err(error) = options.completion.validate(self.branches.len() as u64) {
             self.op.reject(error.to_string());
+        }
+        let names = self.branches.iter().flatten().map(|branch| &branch.name);
+        if let Some(error) = names.filter_map(|name| invalid_name(name)).next() {
+            self.op.reject(error.message());
         }
     }
 
@@ -453,24 +449,20 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Runner<'_, T> {
             Kind::Map => sub_type::MAP_ITERATION,
             Kind::Parallel => sub_type::PARALLEL_BRANCH,
         };
-        let position = scope.position.child(index as u64 + 1);
-        let problem = crate::context::invalid_name(name);
+        // Its name was looked at before anything was written.
         let claim = Claim {
             scope: scope.clone(),
-            position,
+            position: scope.position.child(index as u64 + 1),
             name: Some(name.into()),
-            problem,
+            problem: None,
+            since: self.op.since,
         };
         claim.operation(OperationType::Context, label)
     }
 
     /// Starts items as the batch allows until it is over; what is unfinished then is dropped.
     async fn run_items(&mut self, batch: &mut Batch, mode: Mode) -> Vec<Option<Result<T>>> {
-        let scope = self.op.scope.child(
-            self.op.identity.position.clone(),
-            Some(self.op.id().clone()),
-            mode,
-        );
+        let scope = self.op.inner_scope(mode, false);
         let _close = CloseOnDrop(scope.clone());
         let mut results: Vec<Option<Result<T>>> = std::iter::repeat_with(|| None)
             .take(self.branches.len())
@@ -560,12 +552,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Runner<'_, T> {
                 format!("the batch's summary cannot be read: {error}"),
             )
         })?;
-        let mode = Mode::ReplaySucceeded;
-        let scope = self.op.scope.child(
-            self.op.identity.position.clone(),
-            Some(self.op.id().clone()),
-            mode,
-        );
+        let scope = self.op.inner_scope(Mode::ReplaySucceeded, false);
         let _close = CloseOnDrop(scope.clone());
         let total = usize::try_from(summary.total_count)
             .unwrap_or(usize::MAX)

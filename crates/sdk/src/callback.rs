@@ -152,18 +152,9 @@ impl<'a, T: DeserializeOwned + Send + 'static> CreateCallback<'a, T> {
         } = self;
         Running::new(op, move |mut op| async move {
             op.check()?;
-            let record = open(&op, options).await;
-            op.scope.passed(record.end_timestamp);
-            let Some(id) = record
-                .callback_details
-                .as_ref()
-                .and_then(|details| details.callback_id.clone())
-            else {
-                let message = format!("the backend gave no id for {}", op.reference());
-                return op
-                    .abort(Fault::Execution(ErrorObject::new("ProtocolError", message)))
-                    .await;
-            };
+            let id = open(&op, options).await;
+            // Opening is over; waiting for the reply is another matter, and not spawned.
+            op.spawned = false;
             Ok(Callback {
                 id,
                 op,
@@ -174,8 +165,8 @@ impl<'a, T: DeserializeOwned + Send + 'static> CreateCallback<'a, T> {
     }
 }
 
-/// The record of an open callback, opening it first if there is none.
-async fn open(op: &Op, options: CallbackOptions) -> Arc<Operation> {
+/// The id of an open callback, opening it first if there is no record of it.
+async fn open(op: &Op, options: CallbackOptions) -> Arc<str> {
     let record = match op.meet().await {
         Some(record) => record,
         None => {
@@ -188,7 +179,26 @@ async fn open(op: &Op, options: CallbackOptions) -> Arc<Operation> {
     if record.status == OperationStatus::Started {
         op.mark(OperationState::IdleNotAwaited);
     }
-    record
+    // When it ended, if it has, is not known to every replay: the reply tells, not the opening.
+    op.scope.passed(None);
+    let details = record.callback_details.as_ref();
+    match details.and_then(|details| details.callback_id.clone()) {
+        Some(id) => id,
+        None => {
+            let message = format!("the backend gave no id for {}", op.reference());
+            op.abort(Fault::Execution(ErrorObject::new("ProtocolError", message)))
+                .await
+        }
+    }
+}
+
+/// The text of a callback's reply, or why there is none.
+async fn reply(op: &Op) -> Result<Option<Payload>> {
+    let record = closed(op).await;
+    match failure(op, &record) {
+        Some(error) => Err(error),
+        None => Ok(record.result().cloned()),
+    }
 }
 
 /// An open callback.
@@ -209,11 +219,8 @@ impl<T: DeserializeOwned + Send + 'static> Callback<T> {
     pub fn result(self) -> Running<'static, T> {
         let Self { op, coding, .. } = self;
         Running::new(op, move |op| async move {
-            let record = closed(&op).await;
-            match failure(&op, &record) {
-                Some(error) => Err(error),
-                None => op.decode_external(&coding, record.result()).await,
-            }
+            let text = reply(&op).await?;
+            op.decode_external(&coding, text.as_ref()).await
         })
     }
 }
@@ -333,6 +340,7 @@ impl<'a, T: DeserializeOwned + Send + 'static> WaitForCallback<'a, T> {
                 problem: None,
                 scope: op.scope.clone(),
                 identity: op.identity.clone(),
+                since: op.since,
                 spawned: op.spawned,
             };
             let name = op.identity.name.clone();

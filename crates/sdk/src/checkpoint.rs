@@ -5,13 +5,15 @@
 //! request of its own: it travels with the next synchronous one, or is flushed after a short
 //! linger, so that a quick step costs one request. The queue does no IO; the driver sends.
 
-use crate::lifecycle::Waiter;
 use outlast_core::{
     limits,
     time::Timestamp,
     wire::{ErrorObject, OperationAction, OperationType, OperationUpdate},
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    task::Waker,
+};
 
 /// Whether the caller waits for the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub(crate) struct Queue {
     flush: bool,
     refresh: bool,
     in_flight: bool,
-    waiters: BTreeMap<u64, Waiter>,
+    waiters: BTreeMap<u64, Waker>,
 }
 
 /// When the writer should send.
@@ -100,6 +102,11 @@ impl Queue {
         self.in_flight || self.refresh || self.flush || self.synchronous > 0
     }
 
+    /// Whether an answer is being waited for.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
     /// When to send next, given how long lone updates linger and how long callers may be batched.
     pub(crate) fn due(&self, linger_ms: u64, delay_ms: u64) -> Due {
         if self.in_flight {
@@ -151,7 +158,7 @@ impl Queue {
 
     /// The request that carried everything up to `last` was accepted: whoever waited for it may go
     /// on.
-    pub(crate) fn acknowledge(&mut self, last: u64) -> impl Iterator<Item = Waiter> {
+    pub(crate) fn acknowledge(&mut self, last: u64) -> impl Iterator<Item = Waker> {
         self.in_flight = false;
         self.acknowledged = self.acknowledged.max(last);
         let later = self.waiters.split_off(&(last + 1));
@@ -159,11 +166,11 @@ impl Queue {
     }
 
     /// Whether update `number` is durable; if not, `waiter` is told when it is.
-    pub(crate) fn wait(&mut self, number: u64, waiter: impl FnOnce() -> Waiter) -> bool {
+    pub(crate) fn wait(&mut self, number: u64, waiter: &Waker) -> bool {
         if number <= self.acknowledged {
             return true;
         }
-        self.waiters.insert(number, waiter());
+        self.waiters.insert(number, waiter.clone());
         false
     }
 
@@ -212,30 +219,36 @@ impl Batch {
     /// Closing updates for the steps of a batch that the backend refused for good.
     ///
     /// Their bodies have run; without a recorded outcome they would run again on every replay. The
-    /// reason takes the place of whatever made the batch unacceptable.
+    /// reason takes the place of whatever made the batch unacceptable. The starts of steps and of
+    /// the contexts around them come along: without its context no operation is accepted.
     pub(crate) fn failures_in_place(
         updates: &[OperationUpdate],
         reason: &str,
     ) -> Vec<OperationUpdate> {
-        updates
-            .iter()
-            .filter(|update| {
-                update.operation_type == OperationType::Step
-                    && update.action != OperationAction::Start
-            })
-            .map(|update| {
-                let mut failure = OperationUpdate::new(
-                    update.id.clone(),
-                    OperationType::Step,
-                    OperationAction::Fail,
-                );
+        let ran = |update: &OperationUpdate| {
+            update.operation_type == OperationType::Step && update.action != OperationAction::Start
+        };
+        if !updates.iter().any(ran) {
+            return Vec::new();
+        }
+        let kept = updates.iter().filter_map(|update| {
+            if ran(update) {
+                let action = OperationAction::Fail;
+                let mut failure =
+                    OperationUpdate::new(update.id.clone(), OperationType::Step, action);
                 failure.parent_id.clone_from(&update.parent_id);
                 failure.name.clone_from(&update.name);
                 failure.sub_type.clone_from(&update.sub_type);
                 failure.error = Some(ErrorObject::new("CheckpointRejectedError", reason));
-                failure
-            })
-            .collect()
+                return Some(failure);
+            }
+            let block = matches!(
+                update.operation_type,
+                OperationType::Step | OperationType::Context
+            );
+            (block && update.action == OperationAction::Start).then(|| update.clone())
+        });
+        kept.collect()
     }
 }
 
@@ -352,9 +365,15 @@ mod tests {
         start.action = OperationAction::Start;
         let mut context = update(2, 0);
         context.operation_type = OperationType::Context;
-        let failures = Batch::failures_in_place(&[start, context, update(3, 9)], "too large");
-        assert_eq!(failures.len(), 1);
-        assert_eq!(failures[0].action, OperationAction::Fail);
-        assert!(failures[0].payload.is_none());
+        let mut around = update(4, 0);
+        around.operation_type = OperationType::Context;
+        around.action = OperationAction::Start;
+        let batch = [around, start, context, update(3, 9)];
+        let failures = Batch::failures_in_place(&batch, "too large");
+        let actions: Vec<_> = failures.iter().map(|update| update.action).collect();
+        let start = OperationAction::Start;
+        assert_eq!(actions, [start, start, OperationAction::Fail]);
+        assert!(failures[2].payload.is_none());
+        assert!(Batch::failures_in_place(&batch[..3], "too large").is_empty());
     }
 }

@@ -142,7 +142,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Pack<T> for Coding {
 pub(crate) async fn run_context<T, P, F, Fut>(mut op: Op, pack: P, flat: bool, body: F) -> Result<T>
 where
     P: Pack<T>,
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
@@ -167,8 +167,19 @@ where
                 op.finish(record);
                 return Err(op.failure(ErrorKind::ChildContext, record.error()));
             }
-            OperationStatus::Started => mode_by_children(&op),
-            status => return op.unexpected(status).await,
+            OperationStatus::Started => {
+                let inside = Some(op.id().clone());
+                let lifecycle = &op.scope.invocation.lifecycle;
+                match lifecycle.with(|state| state.is_ahead(&inside)) {
+                    true => Mode::Replay,
+                    false => Mode::Execution,
+                }
+            }
+            status @ (OperationStatus::Pending
+            | OperationStatus::Ready
+            | OperationStatus::Cancelled
+            | OperationStatus::TimedOut
+            | OperationStatus::Stopped) => return op.unexpected(status).await,
         },
     };
     let result = run_body(&op, mode, false, body).await;
@@ -183,7 +194,7 @@ where
     close(&op, &pack, result).await
 }
 
-/// Whether a context that has begun still has recorded operations to repeat.
+/// Whether a context without a record still has recorded operations to repeat.
 fn mode_by_children(op: &Op) -> Mode {
     let first = op.identity.position.child(1);
     if op.scope.invocation.has_record_at_or_below(&first) {
@@ -195,31 +206,29 @@ fn mode_by_children(op: &Op) -> Mode {
 
 async fn run_body<T, F, Fut>(op: &Op, mode: Mode, flat: bool, body: F) -> Result<T>
 where
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    let record = (!flat).then(|| op.id().clone());
-    let scope = op.scope.child(op.identity.position.clone(), record, mode);
+    let scope = op.inner_scope(mode, flat);
     let _close = CloseOnDrop(scope.clone());
     let announced = Announced::context(op, mode != Mode::Execution);
     let label = format!("the body of {}", op.reference());
-    let result =
-        attempt::run_context(&scope, label, &announced, body(Context::new(scope.clone()))).await;
+    // Called inside the context: what the closure does before its future belongs to it too.
+    let ctx = Context::new(scope.clone());
+    let future = async { body(ctx).await };
+    let result = attempt::run_context(&scope, label, &announced, future).await;
     announced.end(result.as_ref().err().map(Error::record));
     result
 }
 
 async fn run_flat<T, F, Fut>(op: &Op, body: F) -> Result<T>
 where
-    F: FnOnce(Context) -> Fut,
+    F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    // A record where none belongs: the code switched from nested to flat.
-    if op.record().is_some() {
-        op.meet_virtual().await;
-    }
+    op.meet_virtual().await;
     let mode = if op.scope.mode() == Mode::ReplaySucceeded {
         Mode::ReplaySucceeded
     } else {

@@ -47,7 +47,8 @@ impl fmt::Debug for SharedClock {
 
 /// Whole seconds of a duration, rounded up; `None` when it is longer than `max`.
 pub(crate) fn whole_seconds(duration: Duration, max: u32) -> Option<u32> {
-    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    let part = u64::from(duration.subsec_nanos() > 0);
+    let seconds = duration.as_secs().saturating_add(part);
     u32::try_from(seconds)
         .ok()
         .filter(|seconds| *seconds <= max)
@@ -68,5 +69,6 @@ mod tests {
         check(9_001, Some(10));
         check(10_000, Some(10));
         check(10_001, None);
+        assert_eq!(whole_seconds(Duration::MAX, u32::MAX), None);
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     backend::BoxFuture,
     builder::startable,
     checkpoint::Delivery,
+    codec::Coding,
     context::Context,
     error::{Error, ErrorKind, Result},
     future::{Running, quietly},
@@ -229,7 +230,10 @@ where
                 op.finish(record);
                 let stripped = record.result().map_or("", AsRef::as_ref);
                 let stripped: Stripped = serde_json::from_str(stripped).unwrap_or_default();
-                return again(kind, inputs, stripped.winner).await;
+                let outcome = again(kind, inputs, stripped.winner).await;
+                let encoded = outcome.map(|outcome| op.encode(&coding, &outcome));
+                let payload = encoded?.await?;
+                return op.decode(&coding, Some(&payload)).await;
             }
             OperationStatus::Succeeded => {
                 op.finish(record);
@@ -240,15 +244,27 @@ where
                 return Err(op.failure(ErrorKind::Combinator, record.error()));
             }
             OperationStatus::Started => {}
-            status => return op.unexpected(status).await,
+            status @ (OperationStatus::Pending
+            | OperationStatus::Ready
+            | OperationStatus::Cancelled
+            | OperationStatus::TimedOut
+            | OperationStatus::Stopped) => return op.unexpected(status).await,
         },
     }
     let outcome = settle(kind, inputs).await;
+    close(&op, &coding, outcome).await
+}
+
+/// Records an outcome and gives back what was recorded.
+async fn close<T>(op: &Op, coding: &Coding, outcome: Result<Outcome<T>>) -> Result<Outcome<T>>
+where
+    T: Serialize + DeserializeOwned + Send + 'static,
+{
     // Written here and now: no future may hold on to the values, which need not be `Sync`.
-    let encoded = outcome.map(|outcome| op.encode(&coding, &outcome));
+    let encoded = outcome.map(|outcome| op.encode(coding, &outcome));
     let written = async {
         let payload = encoded?.await?;
-        let back: Outcome<T> = op.decode(&coding, Some(&payload)).await?;
+        let back: Outcome<T> = op.decode(coding, Some(&payload)).await?;
         Ok::<_, Error>((payload, back))
     };
     match written.await {

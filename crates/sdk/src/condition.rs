@@ -381,8 +381,8 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> Poller<'_, S> {
         });
         let announced = Announced::step(op, &body);
         let (step, _cancel) = StepContext::new(op, body.clone());
-        let result = match attempt::run(op, body, &announced, None, (self.check)(state, step)).await
-        {
+        let future = async { (self.check)(state, step).await };
+        let result = match attempt::run(op, body, &announced, None, future).await {
             Ok(result) => result,
             Err(broken) => Err(Error::from_record(
                 ErrorKind::Condition,

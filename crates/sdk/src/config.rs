@@ -124,7 +124,7 @@ impl Config {
         self
     }
 
-    /// Stays in memory instead of suspending when the next timer is due within this long.
+    /// Stays in memory instead of suspending when the next wait or retry is due within this long.
     /// Default: never.
     #[must_use]
     pub fn keep_alive(mut self, window: Duration) -> Self {

@@ -68,10 +68,14 @@ impl Context {
     /// Claims the next position for an operation of this context.
     pub(crate) fn claim(&self, name: &str) -> Claim {
         let scope = self.scope.clone();
-        let problem = misuse(&scope).or_else(|| invalid_name(name));
+        let bad_name = invalid_name(name);
+        // An error that says what is wrong with a name does not need it a second time.
+        let named = !name.is_empty() && bad_name.is_none();
+        let problem = misuse(&scope).or(bad_name);
         let mut claim = Claim {
             position: Position::root(),
-            name: (!name.is_empty()).then(|| name.into()),
+            name: named.then(|| name.into()),
+            since: scope.now(),
             scope,
             problem,
         };
@@ -147,7 +151,7 @@ impl Context {
     /// The time, safe to use in deterministic code: when the last operation this context awaited
     /// ended, or when the execution started before that. It stands still between operations.
     pub fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.scope.last_end.load(Ordering::Relaxed))
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.scope.now().as_millis())
     }
 
     /// A random UUID that is the same on every replay.
@@ -180,14 +184,15 @@ impl fmt::Debug for Context {
 }
 
 pub(crate) fn invalid_name(name: &str) -> Option<Error> {
-    let problem = if name.len() > limits::NAME_LENGTH_MAX {
+    let problem = if let Some(bad) = name.chars().find(|c| !(' '..='~').contains(c)) {
+        format!("the operation name {name:?} contains {bad:?}: only printable ASCII is allowed")
+    } else if name.len() > limits::NAME_LENGTH_MAX {
+        let beginning: String = name.chars().take(20).collect();
         format!(
-            "an operation's name has {} characters, {} are allowed",
+            "the operation name \"{beginning}…\" has {} characters, {} are allowed",
             name.len(),
             limits::NAME_LENGTH_MAX
         )
-    } else if let Some(bad) = name.chars().find(|c| !(' '..='~').contains(c)) {
-        format!("the operation name {name:?} contains {bad:?}: only printable ASCII is allowed")
     } else {
         return None;
     };
@@ -264,18 +269,24 @@ impl Scope {
         }
     }
 
-    /// A context inside this one. A virtual one has positions of its own but no record.
+    /// When the last operation that this context awaited ended.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.last_end.load(Ordering::Relaxed))
+    }
+
+    /// A context inside this one, whose time begins at `since`. A virtual one has positions of its
+    /// own but no record.
     pub(crate) fn child(
         self: &Arc<Self>,
         position: Position,
         record: Option<OperationId>,
         mode: Mode,
+        since: Timestamp,
     ) -> Arc<Self> {
-        let start = Timestamp::from_millis(self.last_end.load(Ordering::Relaxed));
         let bare = Self::bare(
             self.invocation.clone(),
             position,
-            (mode, start, self.coding.clone()),
+            (mode, since, self.coding.clone()),
         );
         Arc::new(Self {
             record_id: record.or_else(|| self.record_id.clone()),
@@ -331,12 +342,25 @@ impl Scope {
                 let next = self
                     .position
                     .child(self.numbers.load(Ordering::Relaxed) + 1);
-                if !self.invocation.has_record_at_or_below(&next) {
+                if !self.invocation.has_record_at_or_below(&next) && !self.has_more() {
                     self.leave_replay();
                 }
                 self.mode() == Mode::Replay
             }
         }
+    }
+
+    /// Whether something is recorded here that the code has not come to. The next number does not
+    /// tell when operations are known by keys. A virtual context cannot tell its own from those of
+    /// the context around it.
+    fn has_more(&self) -> bool {
+        let around = self.parent.as_ref();
+        let is_virtual = around.is_some_and(|around| around.record_id == self.record_id);
+        !is_virtual
+            && self
+                .invocation
+                .lifecycle
+                .with(|state| state.is_ahead(&self.record_id))
     }
 
     fn draw(&self) -> u128 {
@@ -376,6 +400,11 @@ impl Scope {
     /// Spawned work that ends with this context.
     pub(crate) fn adopt(&self, handle: &Arc<futures_util::future::AbortHandle>) {
         let mut spawned = lock(&self.spawned);
+        // Closing marks first and drains then, so one of the two stops it.
+        if self.closed.load(Ordering::Acquire) {
+            handle.abort();
+            return;
+        }
         // Forget finished ones now and then, so that the list stays as long as what is alive.
         if spawned.len() == spawned.capacity() {
             spawned.retain(|known| known.strong_count() > 0);

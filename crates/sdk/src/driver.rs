@@ -10,7 +10,7 @@ use crate::{
 };
 use crate::{
     backend::{BackendError, BoxFuture, SharedBackend},
-    checkpoint::{Batch, Due},
+    checkpoint::{Batch, Delivery, Due},
     context::Scope,
     error::panic_message,
     invocation::{HandlerResult, Invocation},
@@ -212,12 +212,12 @@ impl<'a> Driver<'a> {
         self.returned.is_some() && self.with(|state| state.actors_alive() == 0)
     }
 
-    /// Whether a timer is so close that staying is cheaper than being invoked again.
+    /// Whether an operation is due so soon that staying is cheaper than being invoked again.
     fn stays_alive(&self) -> bool {
         let config = &self.invocation.config;
         self.returned.is_none()
             && !config.keep_alive.is_zero()
-            && self.with(|state| state.next_timer()).is_some_and(|at| {
+            && self.with(|state| state.next_due()).is_some_and(|at| {
                 Duration::from_millis(at.millis_since(config.clock.now())) <= config.keep_alive
             })
     }
@@ -282,9 +282,7 @@ impl<'a> Driver<'a> {
                     let (batch, token) =
                         self.with(|state| (state.queue.seal(), state.token.clone()));
                     self.requests += 1;
-                    if let Some(trace) = &self.invocation.config.trace {
-                        trace(&batch.updates, &batch.deliveries);
-                    }
+                    self.invocation.trace(&batch.updates, &batch.deliveries);
                     self.writing =
                         Some(Box::pin(write(self.invocation, self.backend, batch, token)));
                 }
@@ -397,7 +395,11 @@ impl<'a> Driver<'a> {
     /// Sleeps until the next linger, batching delay or due operation. True if something is due now.
     fn poll_timers(&mut self, poller: &mut Poller<'_>) -> bool {
         let now = self.invocation.config.clock.now();
-        let (operation, queue) = self.with(|state| (state.next_timer(), self.queue_due(state)));
+        let (operation, queue) = self.with(|state| {
+            // The answer that is on its way may bring the news that a timer would ask for.
+            let operation = state.next_timer().filter(|_| !state.queue.is_in_flight());
+            (operation, self.queue_due(state))
+        });
         let queue = match queue {
             Due::At(at) => Some(at),
             Due::Now => Some(now),
@@ -458,6 +460,8 @@ async fn write(
             if !error.is_retryable() {
                 let updates = Batch::failures_in_place(&batch.updates, &error.to_string());
                 if !updates.is_empty() {
+                    let waited = vec![Delivery::Synchronous; updates.len()];
+                    invocation.trace(&updates, &waited);
                     let request = CheckpointRequest {
                         checkpoint_token: token,
                         updates,

@@ -63,7 +63,7 @@ pub enum ErrorKind {
     ChildContext,
     /// A batch ended without what its completion rule asked for.
     Batch,
-    /// Every input of a combinator failed, or it had none.
+    /// An input of a combinator failed, or all of them did.
     Combinator,
     /// A value could not be written or read.
     Codec,

@@ -2,13 +2,14 @@
 
 use crate::{
     backend::BoxFuture,
-    codec::Place,
+    codec::{CodecError, Place},
     config::Config,
     context::Context,
     error::{BoxError, Error, ErrorKind, Result},
-    invocation::HandlerResult,
+    invocation::{HandlerResult, Invocation},
+    lifecycle::Fault,
 };
-use outlast_core::wire::Payload;
+use outlast_core::wire::{ErrorObject, Payload};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt, future::Future, sync::Arc};
 
@@ -65,22 +66,25 @@ impl Function {
                             Err(error)
                         }
                     });
-                    let input = input.map_err(|error| {
-                        let message = format!(
-                            "the execution's input cannot be read as {}: {error}",
-                            std::any::type_name::<I>()
-                        );
-                        Error::of_kind(ErrorKind::Codec, None, message)
-                    })?;
+                    let invocation = ctx.scope.invocation.clone();
+                    let input = match input {
+                        Ok(input) => input,
+                        Err(error) => {
+                            let wanted = std::any::type_name::<I>();
+                            let what = format!("input cannot be read as {wanted}");
+                            return Err(codec_failure(&invocation, &what, error).await);
+                        }
+                    };
                     let output = handler(ctx, input).await.map_err(Error::other)?;
-                    let text = coding.encode(&output, &place).map_err(|error| {
-                        Error::of_kind(
-                            ErrorKind::Codec,
-                            None,
-                            format!("the execution's result cannot be written: {error}"),
-                        )
-                    })?;
-                    Ok(text.into())
+                    let text = coding.encode(&output, &place);
+                    // The value need not be `Sync`: no await may come while it is there.
+                    drop(output);
+                    match text {
+                        Ok(text) => Ok(text.into()),
+                        Err(error) => {
+                            Err(codec_failure(&invocation, "result cannot be written", error).await)
+                        }
+                    }
                 })
             };
         Self {
@@ -109,6 +113,18 @@ impl Function {
             ..self.clone()
         }
     }
+}
+
+/// The error of an execution whose input or result does not pass its codec. Never resolves if
+/// trying again may help: then the invocation is repeated.
+async fn codec_failure(invocation: &Invocation, what: &str, error: CodecError) -> Error {
+    let message = format!("the execution's {what}: {error}");
+    if error.retryable {
+        let fault = Fault::Invocation(ErrorObject::new("RetryableSerDesError", message));
+        invocation.lifecycle.with(|state| state.fail(fault));
+        return std::future::pending().await;
+    }
+    Error::of_kind(ErrorKind::Codec, None, message)
 }
 
 impl fmt::Debug for Function {

@@ -6,7 +6,7 @@ use crate::{
     backend::BoxFuture,
     context::Scope,
     error::{Error, ErrorKind, Result, panic_message},
-    lifecycle::{ActorId, Fault, Waiter},
+    lifecycle::{ActorId, Fault},
     operation::Op,
 };
 use futures_util::{
@@ -108,7 +108,8 @@ impl<T> Future for Running<'_, T> {
         let Some(inner) = &mut this.inner else {
             return Poll::Pending;
         };
-        match inner.as_mut().poll(poller) {
+        let waker = this.park.begin(poller);
+        match inner.as_mut().poll(&mut Poller::from_waker(waker)) {
             Poll::Pending => {
                 this.park.enter(actor);
                 Poll::Pending
@@ -143,6 +144,13 @@ impl<T> Drop for Running<'_, T> {
             );
         }
         quietly(|| drop(inner));
+        if self.started {
+            let id = &self.identity.id;
+            self.scope
+                .invocation
+                .lifecycle
+                .with(|state| state.give_up(id));
+        }
     }
 }
 
@@ -246,17 +254,10 @@ impl<T> Future for DurableFuture<T> {
 
     fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
-        let taken = this
-            .cell
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(result) = taken {
-            this.done = true;
-            this.park.leave();
-            return Poll::Ready(result);
-        }
-        let Some(current) = Current::get() else {
+        // Checked before looking for the outcome: whether it is allowed must not depend on timing.
+        let current = Current::get()
+            .filter(|current| this.park.belongs_to(&current.scope.invocation.lifecycle));
+        let Some(current) = current else {
             let message = "a durable future was awaited outside the handler's own code";
             return Poll::Ready(Err(Error::of_kind(ErrorKind::ForeignTask, None, message)));
         };
@@ -272,13 +273,10 @@ impl<T> Future for DurableFuture<T> {
                 message,
             )));
         }
-        let waiter = Waiter {
-            actor: current.actor,
-            waker: poller.waker().clone(),
-        };
+        let waker = this.park.begin(poller);
         let finished = current.scope.invocation.lifecycle.with(|state| {
             state.mark_awaited(&this.identity);
-            state.wait_for_actor(this.actor, waiter)
+            state.wait_for_actor(this.actor, waker)
         });
         if finished {
             // The outcome is stored before the actor goes; without one it was given up for good.
@@ -288,13 +286,28 @@ impl<T> Future for DurableFuture<T> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
             if let Some(result) = taken {
-                this.done = true;
-                this.park.leave();
-                return Poll::Ready(result);
+                return this.finish(result);
             }
         }
         this.park.enter(current.actor);
         Poll::Pending
+    }
+}
+
+impl<T> DurableFuture<T> {
+    /// The operation has ended for whoever awaits it: its context's time moves on.
+    fn finish(&mut self, result: Result<T>) -> Poll<Result<T>> {
+        self.done = true;
+        self.park.leave();
+        // The body of a step does not run again on replay, so what it awaits moves no time.
+        if let Some(current) = Current::get().filter(|current| current.body.is_none()) {
+            let lifecycle = &current.scope.invocation.lifecycle;
+            let record = lifecycle.with(|state| state.journal.get(&self.identity.id).cloned());
+            current
+                .scope
+                .passed(record.and_then(|record| record.end_timestamp));
+        }
+        Poll::Ready(result)
     }
 }
 

@@ -5,12 +5,13 @@
 
 use crate::{
     backend::{Abilities, Backend, BackendError, BoxFuture, SharedBackend},
+    checkpoint::Delivery,
     config::{Config, Executor},
     context::{Context, Mode, Scope},
     driver::{Driver, Ending},
     error::Error,
     function::Function,
-    lifecycle::{Fault, Lifecycle, Report, TerminationReason},
+    lifecycle::{Fault, Lifecycle, Report, State, TerminationReason},
     plugin::{EndStatus, Hooks, InvocationEnd, InvocationInfo, OperationInfo},
 };
 use outlast_core::{
@@ -104,7 +105,8 @@ pub(crate) struct Invocation {
     pub(crate) hooks: Hooks,
     /// Work spawned since the driver last looked, for the inline executor.
     pub(crate) inline: Mutex<Vec<BoxFuture<'static, ()>>>,
-    pub(crate) tasks: Mutex<JoinSet<()>>,
+    /// Work spawned as tasks; none once the invocation is over.
+    pub(crate) tasks: Mutex<Option<JoinSet<()>>>,
 }
 
 impl fmt::Debug for Invocation {
@@ -114,9 +116,10 @@ impl fmt::Debug for Invocation {
 }
 
 impl Invocation {
-    /// Runs `future` in the background, owned by this invocation.
+    /// Runs `future` in the background, owned by this invocation; drops it if that is over.
     pub(crate) fn spawn(&self, future: BoxFuture<'static, ()>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(tasks) = tasks.as_mut() else { return };
         while tasks.try_join_next().is_some() {}
         match &self.config.executor {
             Executor::Tasks => drop(tasks.spawn(future)),
@@ -126,9 +129,29 @@ impl Invocation {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(future);
-                self.lifecycle.with(crate::lifecycle::State::notify_driver);
+                self.lifecycle.with(State::notify_driver);
             }
         }
+    }
+
+    /// Shows a batch that is about to be sent to whoever watches.
+    pub(crate) fn trace(&self, updates: &[OperationUpdate], deliveries: &[Delivery]) {
+        if let Some(trace) = &self.config.trace {
+            trace(updates, deliveries);
+        }
+    }
+
+    /// Takes all spawned work away; what is spawned later is dropped at once.
+    fn take_spawned(&self) -> Option<JoinSet<()>> {
+        let tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let inline =
+            std::mem::take(&mut *self.inline.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(inline);
+        tasks
     }
 
     /// Whether an operation is recorded at `position`, or, for a context without a record of its
@@ -171,12 +194,12 @@ impl Invocation {
 /// This is what every home calls: the Lambda runtime, an engine's worker, the test kit.
 pub async fn invoke(
     function: &Function,
-    input: InvocationInput,
+    mut input: InvocationInput,
     backend: Arc<dyn Backend>,
     request: Request,
 ) -> Outcome {
     let backend = SharedBackend(backend);
-    match load(&input, &backend).await {
+    match load(&mut input, &backend).await {
         Ok(loaded) => run(function, input, loaded, backend, request).await,
         Err(answer) => Outcome {
             answer,
@@ -220,11 +243,14 @@ pub(crate) fn not_durable() -> ErrorObject {
 /// The recorded state of an execution.
 struct Loaded {
     execution: Operation,
+    /// All operations, the execution's own included.
     operations: Vec<Operation>,
+    /// Where the execution's own operation is among them.
+    execution_at: usize,
 }
 
 /// Reads all pages of state and finds the execution's own operation in them.
-async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded, Answer> {
+async fn load(input: &mut InvocationInput, backend: &SharedBackend) -> Result<Loaded, Answer> {
     let arn = &input.durable_execution_arn;
     if arn.is_empty() || input.checkpoint_token.is_empty() {
         return Err(Err(InvocationError {
@@ -234,7 +260,7 @@ async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded
     let StatePage {
         mut operations,
         next_marker,
-    } = input.initial_execution_state.clone();
+    } = std::mem::take(&mut input.initial_execution_state);
     let mut marker = next_marker.unwrap_or_default();
     while !marker.is_empty() {
         let page = backend.0.state(arn, &input.checkpoint_token, &marker).await;
@@ -251,16 +277,17 @@ async fn load(input: &InvocationInput, backend: &SharedBackend) -> Result<Loaded
             .iter()
             .position(|operation| operation.operation_type == OperationType::Execution)
     });
-    let Some(at) = found else {
+    let Some((execution_at, execution)) = found.and_then(|at| Some((at, operations.get(at)?)))
+    else {
         let message = format!("the recorded state of {arn} does not contain the execution itself");
         return Err(Err(InvocationError {
             record: ErrorObject::new("ProtocolError", message),
         }));
     };
-    let execution = operations.remove(at);
     Ok(Loaded {
-        execution,
+        execution: execution.clone(),
         operations,
+        execution_at,
     })
 }
 
@@ -272,60 +299,21 @@ async fn run(
     backend: SharedBackend,
     request: Request,
 ) -> Outcome {
-    let Loaded {
-        execution,
-        operations,
-    } = loaded;
-    let payload = execution
-        .execution_details
-        .as_ref()
-        .and_then(|details| details.input_payload.clone());
-    let abilities = backend.0.abilities();
-    let invocation = Arc::new(Invocation {
-        lifecycle: Arc::new(Lifecycle::default()),
-        arn: input.durable_execution_arn.clone(),
-        execution_start: execution.start_timestamp,
-        config: function.config.clone(),
-        abilities,
-        request,
-        hooks: function.config.plugins.create(),
-        inline: Mutex::default(),
-        tasks: Mutex::new(JoinSet::new()),
-    });
-    let replaying = !operations.is_empty();
-    invocation.lifecycle.with(|state| {
-        state.token = input.checkpoint_token;
-        for operation in operations {
-            state.journal.put(operation);
-        }
-    });
-    let info = announce(&invocation, &input.updated_operation_ids, payload.clone());
-    let mode = if replaying {
-        Mode::Replay
-    } else {
-        Mode::Execution
-    };
+    let execution = loaded.execution.clone();
+    let details = execution.execution_details.as_ref();
+    let payload = details.and_then(|details| details.input_payload.clone());
+    let updated = input.updated_operation_ids.clone();
+    let (invocation, mode) = open(function, input, loaded, &backend, request);
+    let leaving = Leaving(&invocation);
+    let info = announce(&invocation, &updated, payload.clone());
     let scope = Scope::root(invocation.clone(), mode);
     let handler = (function.handler)(Context::new(scope.clone()), payload);
-    tracing::debug!(
-        executionArn = &*invocation.arn,
-        "{}",
-        if replaying {
-            "execution_resumed"
-        } else {
-            "execution_started"
-        }
-    );
     let (ending, requests) = Driver::new(&invocation, &scope, &backend, handler)
         .run()
         .await;
     let watched = invocation.config.trace.is_some();
     let (report, unmet) = invocation.lifecycle.with(|state| {
-        let unmet = if watched {
-            state.journal.unmet().cloned().collect()
-        } else {
-            Vec::new()
-        };
+        let unmet = state.journal.unmet().filter(|_| watched).cloned().collect();
         (state.report(), unmet)
     });
     let reason = match &ending {
@@ -333,14 +321,11 @@ async fn run(
         Ending::Returned(_) | Ending::Fault(_) => None,
     };
     if reason.is_some() {
-        tracing::debug!(
-            executionArn = &*invocation.arn,
-            why = report.why,
-            "execution_suspended"
-        );
+        let arn = &*invocation.arn;
+        tracing::debug!(executionArn = arn, why = report.why, "execution_suspended");
     }
     let answer = conclude(&invocation, ending, &execution, &backend).await;
-    shut_down(&invocation).await;
+    leaving.shut_down().await;
     announce_end(&invocation, &info, &answer);
     Outcome {
         answer,
@@ -349,6 +334,47 @@ async fn run(
         requests,
         unmet,
     }
+}
+
+/// Sets up an invocation with what is recorded, and tells whether there is anything to replay.
+fn open(
+    function: &Function,
+    input: InvocationInput,
+    loaded: Loaded,
+    backend: &SharedBackend,
+    request: Request,
+) -> (Arc<Invocation>, Mode) {
+    let Loaded {
+        execution,
+        operations,
+        execution_at,
+    } = loaded;
+    let invocation = Arc::new(Invocation {
+        lifecycle: Arc::new(Lifecycle::default()),
+        arn: input.durable_execution_arn,
+        execution_start: execution.start_timestamp,
+        config: function.config.clone(),
+        abilities: backend.0.abilities(),
+        request,
+        hooks: function.config.plugins.create(),
+        inline: Mutex::default(),
+        tasks: Mutex::new(Some(JoinSet::new())),
+    });
+    let (mode, event) = match operations.len() {
+        0 | 1 => (Mode::Execution, "execution_started"),
+        _ => (Mode::Replay, "execution_resumed"),
+    };
+    tracing::debug!(executionArn = &*invocation.arn, "{event}");
+    invocation.lifecycle.with(|state| {
+        state.token = input.checkpoint_token;
+        state.journal.reserve(operations.len());
+        for (at, operation) in operations.into_iter().enumerate() {
+            if at != execution_at {
+                state.load(operation);
+            }
+        }
+    });
+    (invocation, mode)
 }
 
 /// Tells the plugins that the invocation starts and what ended while nobody looked.
@@ -482,6 +508,7 @@ async fn close(
     answer: InvocationOutput,
 ) -> Answer {
     let checkpoint_token = invocation.lifecycle.with(|state| state.token.clone());
+    invocation.trace(std::slice::from_ref(&update), &[Delivery::Synchronous]);
     let request = CheckpointRequest {
         checkpoint_token,
         updates: vec![update],
@@ -494,25 +521,26 @@ async fn close(
     }
 }
 
-/// Leaves nothing of the invocation behind: a task that lived on would run inside the next one.
-async fn shut_down(invocation: &Invocation) {
-    invocation
-        .inline
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clear();
-    let mut tasks = std::mem::take(
-        &mut *invocation
-            .tasks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner),
-    );
-    tasks.shutdown().await;
-    let alive = invocation.lifecycle.with(|state| {
-        state.end();
-        state.actors_alive()
-    });
-    debug_assert_eq!(alive, 0, "actors outlived their invocation");
+/// Leaves nothing of the invocation behind, also when it is dropped in the middle: a task that lived
+/// on would run inside the next one, and keep itself alive through what it shares.
+struct Leaving<'a>(&'a Invocation);
+
+impl Leaving<'_> {
+    /// Ends what still runs and waits until it is gone.
+    async fn shut_down(self) {
+        if let Some(mut tasks) = self.0.take_spawned() {
+            tasks.shutdown().await;
+        }
+        let alive = self.0.lifecycle.with(|state| state.actors_alive());
+        debug_assert_eq!(alive, 0, "actors outlived their invocation");
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        drop(self.0.take_spawned());
+        self.0.lifecycle.with(State::end);
+    }
 }
 
 /// The error of a handler's return value, for reading.

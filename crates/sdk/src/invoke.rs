@@ -10,6 +10,7 @@ use crate::{
     operation::Op,
 };
 use outlast_core::{
+    arn::{FunctionReference, check_tenant},
     limits,
     wire::{
         ChainedInvokeOptions, Operation, OperationAction, OperationStatus, OperationType, sub_type,
@@ -38,8 +39,11 @@ impl Context {
         let mut op = self
             .claim(name)
             .operation(OperationType::ChainedInvoke, sub_type::CHAINED_INVOKE);
+        // The service refuses the whole request for a bad name, and with it the execution.
         if function.is_empty() {
             op.reject("the name of the function to invoke is empty");
+        } else if let Err(refused) = function.parse::<FunctionReference>() {
+            op.reject(refused.message);
         }
         Invoke {
             op,
@@ -75,6 +79,8 @@ impl<I, T> Invoke<'_, I, T> {
                 "a tenant id has 1 to {max} characters, this one has {}",
                 tenant.len()
             ));
+        } else if let Err(refused) = check_tenant(tenant) {
+            self.op.reject(refused.message);
         }
         self.options.tenant_id = Some(tenant.to_owned());
         self

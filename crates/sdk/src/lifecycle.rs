@@ -7,9 +7,12 @@
 //! when no actor is runnable and nothing waits to be written; counters tell, nothing is scanned.
 //!
 //! Two orderings keep the counters honest: a new actor is registered before its creator can block,
-//! and a completion marks its waiters runnable under the same lock that publishes it, before the
-//! finishing side stops counting. Wakers are called after the lock is released.
+//! and a completion counts its wakes under the same lock that publishes it, before the finishing
+//! side stops counting. Wakers are called after the lock is released; until the last one has been
+//! called nothing is decided. An actor becomes runnable through its own waker only, never because
+//! somebody thinks it should: a waker may belong to a future that nobody polls any more.
 
+mod drift;
 mod report;
 
 use crate::checkpoint::{Batch, Queue};
@@ -70,29 +73,29 @@ pub(crate) enum Fault {
     Mismatch(Box<Mismatch>),
 }
 
-/// Somebody who waits: the actor to mark runnable and the waker to call.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiter {
-    pub(crate) actor: ActorId,
-    pub(crate) waker: Waker,
-}
-
 /// One piece of user code with a stack of its own: the handler, a child context's body, a step's
 /// body, spawned work.
 struct Actor {
     label: Arc<str>,
+    /// Its durable futures that are pending and have not been woken since.
     parked: u32,
+    /// A wake is outstanding: it will be polled.
     woken: bool,
+    /// Its code is on a stack right now.
+    polled: bool,
     blocked: bool,
-    waiters: Vec<Waiter>,
+    /// Who awaits its end: there is one handle to spawned work, and its last poll counts.
+    waiter: Option<Waker>,
 }
 
 /// An operation that is open in this invocation.
 struct Entry {
     identity: Arc<Identity>,
     state: OperationState,
-    waiters: Vec<Waiter>,
+    waiter: Option<Waker>,
     next_poll: Option<Timestamp>,
+    /// It becomes due by itself; others are only asked about now and then.
+    is_timed: bool,
     misses: u32,
 }
 
@@ -100,6 +103,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) journal: Journal,
+    /// Operations that earlier invocations recorded, by context, and that the code has not come to.
+    ahead: HashMap<Option<OperationId>, usize>,
     pub(crate) queue: Queue,
     pub(crate) token: String,
     actors: HashMap<ActorId, Actor>,
@@ -116,7 +121,10 @@ pub(crate) struct State {
     ended: bool,
     dirty: bool,
     driver: Option<Waker>,
+    /// To be called once the lock is released.
     wakes: Vec<Waker>,
+    /// Wakes that were decided and not called yet.
+    waking: usize,
 }
 
 /// What the driver should do next.
@@ -146,6 +154,16 @@ impl Lifecycle {
     /// Runs `change` under the lock, then calls the wakers it collected, and the driver's if there
     /// is news for it.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let (result, wakes) = self.locked(change);
+        if !wakes.is_empty() {
+            let called = wakes.len();
+            wakes.into_iter().for_each(Waker::wake);
+            self.locked(|state| state.woke(called));
+        }
+        result
+    }
+
+    fn locked<R>(&self, change: impl FnOnce(&mut State) -> R) -> (R, Vec<Waker>) {
         let (result, wakes, driver) = {
             let mut state = self.lock();
             let result = change(&mut state);
@@ -156,8 +174,10 @@ impl Lifecycle {
             };
             (result, std::mem::take(&mut state.wakes), driver)
         };
-        wakes.into_iter().chain(driver).for_each(Waker::wake);
-        result
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        (result, wakes)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -185,9 +205,11 @@ impl State {
 
     /// Whether the invocation may suspend, by the four rules and the actors' counters.
     pub(crate) fn verdict(&self) -> Verdict {
-        if self.runnable > 0 || self.queue.is_busy() {
+        let undecided = self.waking > 0 || self.fault.is_some();
+        if self.runnable > 0 || undecided || self.queue.is_busy() {
             return Verdict::Busy;
         }
+        debug_assert_eq!(self.drift(), None, "a counter of the lifecycle is wrong");
         if !self.queue.is_idle() {
             return Verdict::Flush;
         }
@@ -233,8 +255,10 @@ impl State {
         self.entries.clear();
         self.queue.clear();
         self.driver = None;
+        self.retrying_steps = 0;
+        self.idle_waits = 0;
         for actor in self.actors.values_mut() {
-            actor.waiters.clear();
+            actor.waiter = None;
         }
     }
 
@@ -254,20 +278,22 @@ impl State {
                 label,
                 parked: 0,
                 woken: true,
+                polled: false,
                 blocked: false,
-                waiters: Vec::new(),
+                waiter: None,
             },
         );
         self.runnable += 1;
         self.last_actor
     }
 
-    /// An actor is finished or dropped: its waiters become runnable first, then it stops counting.
+    /// An actor is finished or dropped: the wake of its waiter counts first, then it stops
+    /// counting.
     pub(crate) fn remove_actor(&mut self, id: ActorId) {
         let Some(actor) = self.actors.remove(&id) else {
             return;
         };
-        self.release(actor.waiters);
+        self.release(actor.waiter);
         if !actor.blocked {
             self.runnable -= 1;
         }
@@ -278,6 +304,7 @@ impl State {
     pub(crate) fn enter(&mut self, id: ActorId) {
         if let Some(actor) = self.actors.get_mut(&id) {
             actor.woken = false;
+            actor.polled = true;
             if std::mem::take(&mut actor.blocked) {
                 self.runnable += 1;
             }
@@ -287,14 +314,13 @@ impl State {
     /// An actor's poll was pending: it is blocked if a durable future is parked and nothing woke it
     /// meanwhile.
     pub(crate) fn leave(&mut self, id: ActorId) {
-        if let Some(actor) = self.actors.get_mut(&id)
-            && actor.parked > 0
-            && !actor.woken
-            && !actor.blocked
-        {
-            actor.blocked = true;
-            self.runnable -= 1;
-            self.dirty |= self.runnable == 0;
+        if let Some(actor) = self.actors.get_mut(&id) {
+            actor.polled = false;
+            if actor.parked > 0 && !actor.woken && !actor.blocked {
+                actor.blocked = true;
+                self.runnable -= 1;
+                self.dirty |= self.runnable == 0;
+            }
         }
     }
 
@@ -319,8 +345,8 @@ impl State {
         }
     }
 
-    /// A durable future of this actor is finished or dropped. If it was the last one and the actor
-    /// was blocked, the actor now waits for something foreign, which counts as running.
+    /// A durable future of this actor is woken, finished or dropped. If it was the last one and the
+    /// actor was blocked, the actor now waits for something foreign, which counts as running.
     pub(crate) fn unpark(&mut self, id: ActorId) {
         if let Some(actor) = self.actors.get_mut(&id) {
             actor.parked = actor.parked.saturating_sub(1);
@@ -331,22 +357,56 @@ impl State {
     }
 
     /// Whether an actor is gone; if not, `waiter` is told when it is.
-    pub(crate) fn wait_for_actor(&mut self, id: ActorId, waiter: Waiter) -> bool {
+    pub(crate) fn wait_for_actor(&mut self, id: ActorId, waiter: &Waker) -> bool {
         match self.actors.get_mut(&id) {
             None => true,
             Some(actor) => {
-                actor.waiters.retain(|known| known.actor != waiter.actor);
-                actor.waiters.push(waiter);
+                actor.waiter = Some(waiter.clone());
                 false
             }
         }
     }
 
-    fn release(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
-        for waiter in waiters {
-            self.wake(waiter.actor);
-            self.wakes.push(waiter.waker);
+    /// Whether somebody awaits the end of an actor.
+    pub(crate) fn is_awaited(&self, id: ActorId) -> bool {
+        self.actors
+            .get(&id)
+            .is_some_and(|actor| actor.waiter.is_some())
+    }
+
+    fn release(&mut self, wakers: impl IntoIterator<Item = Waker>) {
+        for waker in wakers {
+            self.waking += 1;
+            self.wakes.push(waker);
         }
+    }
+
+    /// So many wakers have been called; whoever they belong to counts as running by now.
+    fn woke(&mut self, called: usize) {
+        self.waking -= called;
+        self.dirty |= self.waking == 0 && self.runnable == 0;
+    }
+
+    // --- replay -------------------------------------------------------------------------------
+
+    /// Takes over an operation that an earlier invocation recorded.
+    pub(crate) fn load(&mut self, operation: Operation) {
+        *self.ahead.entry(operation.parent_id.clone()).or_default() += 1;
+        self.journal.put(operation);
+    }
+
+    /// The code has come to an operation that an earlier invocation may have recorded.
+    pub(crate) fn claimed(&mut self, identity: &Identity) {
+        if self.journal.contains(&identity.id)
+            && let Some(ahead) = self.ahead.get_mut(&identity.parent_id)
+        {
+            *ahead = ahead.saturating_sub(1);
+        }
+    }
+
+    /// Whether operations of this context were recorded that the code has not come to.
+    pub(crate) fn is_ahead(&self, context: &Option<OperationId>) -> bool {
+        self.ahead.get(context).is_some_and(|ahead| *ahead > 0)
     }
 
     // --- operations ---------------------------------------------------------------------------
@@ -367,7 +427,7 @@ impl State {
             self.completed += 1;
             if let Some(entry) = self.entries.remove(&identity.id) {
                 self.disarm(&identity.id, entry.next_poll);
-                self.release(entry.waiters);
+                self.release(entry.waiter);
             }
             return;
         }
@@ -377,8 +437,9 @@ impl State {
             .or_insert_with(|| Entry {
                 identity: identity.clone(),
                 state,
-                waiters: Vec::new(),
+                waiter: None,
                 next_poll: None,
+                is_timed: false,
                 misses: 0,
             })
             .state = state;
@@ -386,16 +447,12 @@ impl State {
 
     /// Keeps the counters behind the termination reason.
     fn count(&mut self, identity: &Identity, state: OperationState, up: bool) {
-        let counter = match state {
-            OperationState::RetryWaiting if *identity.sub_type == *sub_type::STEP => {
-                &mut self.retrying_steps
-            }
-            OperationState::IdleAwaited | OperationState::IdleNotAwaited
-                if identity.operation_type == OperationType::Wait =>
-            {
-                &mut self.idle_waits
-            }
-            _ => return,
+        let counter = if is_retrying_step(identity, state) {
+            &mut self.retrying_steps
+        } else if is_idle_wait(identity, state) {
+            &mut self.idle_waits
+        } else {
+            return;
         };
         *counter = if up {
             *counter + 1
@@ -409,7 +466,7 @@ impl State {
     pub(crate) fn wait_for_change(
         &mut self,
         identity: &Arc<Identity>,
-        waiter: Waiter,
+        waiter: &Waker,
         first_poll: impl FnOnce(&Operation) -> Option<Timestamp>,
     ) -> Option<Arc<Operation>> {
         let record = self.journal.get(&identity.id)?.clone();
@@ -417,12 +474,14 @@ impl State {
             return Some(record);
         }
         if let Some(entry) = self.entries.get_mut(&identity.id) {
-            entry.waiters.retain(|known| known.actor != waiter.actor);
-            entry.waiters.push(waiter);
+            entry.waiter = Some(waiter.clone());
+            // Once it was asked about, the cadence decides, also that it is not asked about again.
             if entry.next_poll.is_none()
+                && entry.misses == 0
                 && let Some(at) = first_poll(&record)
             {
                 entry.next_poll = Some(at);
+                entry.is_timed = record.due().is_some();
                 self.timers.insert((at, identity.id.clone()));
                 self.dirty = true;
             }
@@ -431,11 +490,11 @@ impl State {
     }
 
     /// Nobody waits for the operation any more; the backend still does.
-    pub(crate) fn stop_waiting(&mut self, identity: &Arc<Identity>, actor: ActorId) {
+    pub(crate) fn stop_waiting(&mut self, identity: &Arc<Identity>) {
         let Some(entry) = self.entries.get_mut(&identity.id) else {
             return;
         };
-        entry.waiters.retain(|known| known.actor != actor);
+        entry.waiter = None;
         let next_poll = entry.next_poll.take();
         self.disarm(&identity.id, next_poll);
         if self
@@ -444,6 +503,17 @@ impl State {
             .is_some_and(|entry| entry.state == OperationState::IdleAwaited)
         {
             self.mark(identity, OperationState::IdleNotAwaited);
+        }
+    }
+
+    /// The future of an operation was dropped: a body that was running runs no more.
+    pub(crate) fn give_up(&mut self, id: &OperationId) {
+        if self
+            .entries
+            .get(id)
+            .is_some_and(|entry| entry.state == OperationState::Executing)
+        {
+            self.entries.remove(id);
         }
     }
 
@@ -467,6 +537,16 @@ impl State {
     /// When the next waiting operation should be asked about.
     pub(crate) fn next_timer(&self) -> Option<Timestamp> {
         self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// When the next waiting operation becomes due by itself. Operations that are only asked about
+    /// now and then have no such moment.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        let is_timed = |id| self.entries.get(id).is_some_and(|entry| entry.is_timed);
+        self.timers
+            .iter()
+            .find(|(_, id)| is_timed(id))
+            .map(|(at, _)| *at)
     }
 
     /// Timers that are due ask for one refresh together and are armed again by `cadence`.
@@ -500,11 +580,11 @@ impl State {
                 changes.push((id.clone(), change));
             }
             if settled && let Some(entry) = self.entries.get_mut(&id) {
-                let waiters = std::mem::take(&mut entry.waiters);
+                let waiter = entry.waiter.take();
                 let next_poll = entry.next_poll.take();
                 entry.misses = 0;
                 self.disarm(&id, next_poll);
-                self.release(waiters);
+                self.release(waiter);
             }
         }
         changes
@@ -522,11 +602,24 @@ impl State {
             Some(token) => self.token = token,
             None => self.fail(Fault::Superseded),
         }
-        let waiters: Vec<Waiter> = self.queue.acknowledge(batch.last).collect();
+        let waiters: Vec<Waker> = self.queue.acknowledge(batch.last).collect();
         self.release(waiters);
         self.dirty = true;
         changes
     }
+}
+
+/// A condition is a step on the wire, but what it waits for is its condition.
+fn is_retrying_step(identity: &Identity, state: OperationState) -> bool {
+    state == OperationState::RetryWaiting && *identity.sub_type != *sub_type::WAIT_FOR_CONDITION
+}
+
+fn is_idle_wait(identity: &Identity, state: OperationState) -> bool {
+    let is_idle = matches!(
+        state,
+        OperationState::IdleAwaited | OperationState::IdleNotAwaited
+    );
+    is_idle && identity.operation_type == OperationType::Wait
 }
 
 /// Whether a waiting operation has something for its waiter: an outcome, or a retry that is due.

@@ -10,12 +10,12 @@ use crate::{
     codec::{Coding, Place},
     context::{Mode, Scope},
     error::{Error, ErrorKind, OperationRef, Result},
-    lifecycle::{ActorId, Fault, OperationState},
+    lifecycle::{Fault, OperationState},
     plugin::OperationInfo,
 };
 use outlast_core::{
     id::{OperationId, Position, digest128},
-    replay::{Identity, Mismatch},
+    replay::{Identity, Mismatch, describe},
     time::Timestamp,
     wire::{
         ErrorObject, Operation, OperationAction, OperationStatus, OperationType, OperationUpdate,
@@ -37,6 +37,8 @@ pub(crate) struct Claim {
     pub(crate) position: Position,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) problem: Option<Error>,
+    /// The context's time when the position was claimed, which is the same on every replay.
+    pub(crate) since: Timestamp,
 }
 
 impl Claim {
@@ -50,10 +52,15 @@ impl Claim {
             name: self.name,
             parent_id: self.scope.record_id.clone(),
         };
+        if self.scope.mode() == Mode::Replay && self.problem.is_none() {
+            let lifecycle = &self.scope.invocation.lifecycle;
+            lifecycle.with(|state| state.claimed(&identity));
+        }
         Op {
             identity: Arc::new(identity),
             scope: self.scope,
             problem: self.problem,
+            since: self.since,
             spawned: false,
         }
     }
@@ -66,6 +73,7 @@ pub(crate) struct Op {
     pub(crate) identity: Arc<Identity>,
     /// Why it must not start, if so.
     pub(crate) problem: Option<Error>,
+    pub(crate) since: Timestamp,
     pub(crate) spawned: bool,
 }
 
@@ -118,6 +126,13 @@ impl Op {
         self.scope.invocation.config.clock.now()
     }
 
+    /// The context that this operation is, for its body.
+    pub(crate) fn inner_scope(&self, mode: Mode, flat: bool) -> Arc<Scope> {
+        let record = (!flat).then(|| self.id().clone());
+        let position = self.identity.position.clone();
+        self.scope.child(position, record, mode, self.since)
+    }
+
     /// Random bits that belong to this operation and attempt, the same on every replay.
     #[expect(
         clippy::cast_possible_truncation,
@@ -146,7 +161,7 @@ impl Op {
             state
                 .journal
                 .meet(&self.identity)
-                .map_err(|mismatch| state.fail(Fault::Mismatch(Box::new(mismatch))))
+                .map_err(|mismatch| state.fail(Fault::Mismatch(mismatch)))
         });
         let Ok(record) = met else {
             return pending().await;
@@ -174,19 +189,26 @@ impl Op {
         record
     }
 
-    /// A record stands where a block without one is about to run: the code changed.
+    /// Fails if a record stands where a block without one is about to run: the code changed.
     pub(crate) async fn meet_virtual(&self) {
-        let recorded = self
-            .record()
-            .map(|record| record.operation_type.to_string())
-            .unwrap_or_default();
+        let Some(record) = self.record() else {
+            return;
+        };
         let mismatch = Mismatch {
             position: self.identity.position.clone(),
             id: self.id().clone(),
             attribute: "nesting",
-            recorded_operation: recorded,
+            recorded_operation: describe(
+                record.operation_type,
+                record.sub_type.as_deref(),
+                record.name.as_deref(),
+            ),
             recorded: "nested".to_owned(),
-            current_operation: self.identity.sub_type.to_string(),
+            current_operation: describe(
+                self.identity.operation_type,
+                Some(&self.identity.sub_type),
+                self.identity.name.as_deref(),
+            ),
             current: "flat".to_owned(),
         };
         self.abort(Fault::Mismatch(Box::new(mismatch))).await
@@ -320,15 +342,20 @@ impl Op {
 
     /// Waits until the backend finishes the operation or makes its retry ready.
     pub(crate) async fn change(&self, waiting: OperationState) -> Arc<Operation> {
-        let waiting = if self.spawned && waiting == OperationState::IdleAwaited {
-            OperationState::IdleNotAwaited
-        } else {
-            waiting
-        };
-        self.mark(waiting);
+        self.scope.invocation.lifecycle.with(|state| {
+            // A spawned operation is awaited through the handle to the actor that runs it.
+            let handle = Current::peek(|current| current.map(|current| current.actor));
+            let awaited = !self.spawned || handle.is_some_and(|actor| state.is_awaited(actor));
+            let waiting = if waiting == OperationState::IdleAwaited && !awaited {
+                OperationState::IdleNotAwaited
+            } else {
+                waiting
+            };
+            state.mark(&self.identity, waiting);
+        });
         let record = Changed {
             op: self,
-            actor: None,
+            waits: false,
         }
         .await;
         // It was open when it was met, so what follows it has not run before.
@@ -339,7 +366,9 @@ impl Op {
     /// The operation is over: its resources go, its context moves on.
     pub(crate) fn finish(&self, record: &Operation) {
         self.mark(OperationState::Completed);
-        self.scope.passed(record.end_timestamp);
+        // A spawned operation ends for its context when its handle is awaited, not before.
+        self.scope
+            .passed(record.end_timestamp.filter(|_| !self.spawned));
     }
 
     // --- values -------------------------------------------------------------------------------
@@ -433,9 +462,8 @@ impl Future for Acknowledged<'_> {
             return Poll::Ready(());
         };
         let lifecycle = &self.op.scope.invocation.lifecycle;
-        let done = lifecycle.with(|state| {
-            !state.has_fault() && state.queue.wait(number, || Current::waiter(poller))
-        });
+        let done =
+            lifecycle.with(|state| !state.has_fault() && state.queue.wait(number, poller.waker()));
         if !done {
             return Poll::Pending;
         }
@@ -459,38 +487,33 @@ impl Drop for Acknowledged<'_> {
 /// Resolves when an operation's record is settled.
 struct Changed<'a> {
     op: &'a Op,
-    actor: Option<ActorId>,
+    waits: bool,
 }
 
 impl Future for Changed<'_> {
     type Output = Arc<Operation>;
 
     fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Arc<Operation>> {
-        let waiter = Current::waiter(poller);
-        self.actor = Some(waiter.actor);
         let op = self.op;
         let invocation = &op.scope.invocation;
         let record = invocation.lifecycle.with(|state| {
-            state.wait_for_change(&op.identity, waiter, |record| invocation.first_poll(record))
+            state.wait_for_change(&op.identity, poller.waker(), |record| {
+                invocation.first_poll(record)
+            })
         });
-        match record {
-            None => Poll::Pending,
-            Some(record) => {
-                self.actor = None;
-                Poll::Ready(record)
-            }
-        }
+        self.waits = record.is_none();
+        record.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for Changed<'_> {
     fn drop(&mut self) {
-        if let Some(actor) = self.actor {
+        if self.waits {
             self.op
                 .scope
                 .invocation
                 .lifecycle
-                .with(|state| state.stop_waiting(&self.op.identity, actor));
+                .with(|state| state.stop_waiting(&self.op.identity));
         }
     }
 }

@@ -208,6 +208,10 @@ impl<T, E> Step<'_, T, E> {
     /// Gives the step up when this many invocations have died in one attempt of it; 100 unless
     /// set. Not counted on AWS Lambda.
     pub fn max_interruptions(mut self, interruptions: u32) -> Self {
+        if interruptions == 0 {
+            self.op
+                .reject("max_interruptions is 0, the least is 1: the step could never run");
+        }
         self.interruptions_max = interruptions;
         self
     }
@@ -368,13 +372,12 @@ where
             return self.op.decode(&self.coding, record.result()).await;
         }
         let error = record.error();
-        let interrupted = error.and_then(|error| error.error_type.as_deref())
-            == Some(ErrorKind::StepInterrupted.wire_type());
-        let kind = if interrupted {
-            ErrorKind::StepInterrupted
-        } else {
-            ErrorKind::Step
-        };
+        let error_type = error.and_then(|error| error.error_type.as_deref());
+        // Told from the record alone, so that a replay tells the same.
+        let kind = [ErrorKind::StepInterrupted, ErrorKind::Codec]
+            .into_iter()
+            .find(|kind| error_type == Some(kind.wire_type()))
+            .unwrap_or(ErrorKind::Step);
         Err(self.op.failure(kind, error))
     }
 
@@ -403,7 +406,7 @@ where
         } else if deaths >= self.interruptions_max {
             (
                 format!(
-                    "{deaths} invocations died while the step was running, {} are allowed",
+                    "{deaths} invocations died while the step was running, and it is given up at {}",
                     self.interruptions_max
                 ),
                 true,
@@ -431,7 +434,9 @@ where
         });
         let announced = Announced::step(op, &body);
         let (step, _cancel) = StepContext::new(op, body.clone());
-        let result = attempt::run(op, body, &announced, self.timeout, (self.body)(step)).await;
+        // Called inside the attempt: what the closure does before its future counts as the body too.
+        let future = async { (self.body)(step).await };
+        let result = attempt::run(op, body, &announced, self.timeout, future).await;
         let failed = match result {
             Ok(Ok(value)) => {
                 announced.end(None);
@@ -478,15 +483,13 @@ where
                 Ok(back)
             }
             Err(error) => {
-                let kind = error.kind();
                 let failed = Failed {
                     record: error.into_record(),
                     error: None,
                     permanent: true,
                 };
                 let record = self.fail(failed, attempt).await;
-                op.finish(&record);
-                Err(op.failure(kind, record.error()))
+                self.outcome(Some(&record)).await
             }
         }
     }

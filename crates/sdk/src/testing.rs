@@ -25,6 +25,7 @@
 
 mod check;
 mod fault;
+mod recording;
 mod run;
 mod stage;
 mod world;
@@ -35,7 +36,7 @@ use crate::{
     error::{BoxError, Result, describe},
     function::Function,
 };
-pub use check::{CrashReport, Divergence, Recording, ReplayReport};
+pub use check::{CrashReport, Divergence, ReplayReport};
 pub use fault::Fault;
 use outlast_core::{
     Quotas,
@@ -44,17 +45,12 @@ use outlast_core::{
     time::Timestamp,
     wire::{DurableConfig, ErrorObject, Payload, error_type},
 };
+pub use recording::Recording;
 pub use run::TestRun;
 use serde::{Serialize, de::DeserializeOwned};
 use stage::Stage;
 pub use stage::crash;
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-    future::Future,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
 pub use world::{Invocation, Request};
 use world::{Registered, Setup};
 
@@ -107,6 +103,7 @@ impl TestKit {
             invocation_limit: INVOCATIONS_MAX,
             function_timeout: None,
             tenant: None,
+            signals: Vec::new(),
         };
         Self {
             function: name,
@@ -164,8 +161,18 @@ impl TestKit {
         self.setup
             .callbacks
             .entry(name.to_owned())
-            .or_insert_with(VecDeque::new)
+            .or_default()
             .push_back(answer);
+        self
+    }
+
+    /// Sends a signal with a JSON payload this long after the execution started.
+    pub fn signal(mut self, name: &str, payload: impl Serialize, after: Duration) -> Self {
+        // Like an answer that cannot be written: the test that sends it sees it arrive as null.
+        let text = serde_json::to_string(&payload).unwrap_or_else(|_| "null".to_owned());
+        self.setup
+            .signals
+            .push((name.to_owned(), text.into(), after));
         self
     }
 
@@ -222,6 +229,24 @@ impl TestKit {
         let mut run = self.start(input).await;
         run.run_until_complete().await;
         run
+    }
+
+    /// As [`run`](Self::run), for tests that are not async: everything happens on this thread.
+    ///
+    /// ```
+    /// # use outlast::{Context, Result, testing::TestKit};
+    /// let run = TestKit::new("greet", async |ctx: Context, name: String| -> Result<String> {
+    ///     ctx.step("greet", async |_| Ok::<_, std::io::Error>(format!("Hello, {name}!"))).await
+    /// })
+    /// .run_blocking("World");
+    /// assert_eq!(run.result::<String>().unwrap(), "Hello, World!");
+    /// ```
+    ///
+    /// # Panics
+    /// When called inside an async runtime, whose thread must not be blocked.
+    pub fn run_blocking<I: Serialize>(&self, input: I) -> TestRun {
+        let payload = serde_json::to_string(&input).map(Payload::from);
+        TestRun::play_here(Stage::new(self.setup.clone()), &self.function, payload)
     }
 
     /// Starts an execution without running it: step through it with [`TestRun::run_once`].

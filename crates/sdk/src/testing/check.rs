@@ -1,7 +1,7 @@
 //! Two proofs about a handler: that it survives a crash at every checkpoint, and that today's code
 //! still fits what an older build recorded.
 
-use super::{Fault, TestKit, TestRun};
+use super::{Fault, Recording, TestKit, TestRun};
 use crate::{
     backend::{Backend, BackendError, BoxFuture},
     config::Executor,
@@ -9,18 +9,14 @@ use crate::{
     invocation::{Outcome, Request, invoke},
 };
 use outlast_core::{
-    event::{Details, Event},
-    id::OperationId,
     time::Timestamp,
     wire::{
-        CheckpointRequest, CheckpointResponse, ErrorObject, ExecutionDetails, ExecutionStatus,
-        InvocationInput, InvocationStatus, Operation, OperationStatus, OperationType, Payload,
-        StatePage,
+        CheckpointRequest, CheckpointResponse, InvocationInput, InvocationStatus, Operation,
+        Payload, StatePage,
     },
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::{
-    collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -94,7 +90,7 @@ impl TestKit {
                 let run = self.clone().fault(fault.clone()).run(input.clone()).await;
                 if let Some(step) = run.repeated_body() {
                     let difference = format!(
-                        "the body of the at-most-once step {step} ran twice in one attempt"
+                        "the body of the step {step} ran again in an attempt that was over"
                     );
                     report.divergences.push(Divergence {
                         fault: fault.clone(),
@@ -137,238 +133,6 @@ fn outcome(run: &TestRun) -> String {
         .map(|error| format!(" with {error}"))
         .unwrap_or_default();
     format!("{:?}{result}{error}", run.status())
-}
-
-/// What an execution recorded: everything that a replay needs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Recording {
-    /// The execution.
-    pub execution_arn: Arc<str>,
-    /// Its operations, the execution itself first.
-    pub operations: Vec<Operation>,
-    /// How it ended, if it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Payload>,
-    /// Its error, if it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorObject>,
-    /// Whether it has ended.
-    #[serde(default)]
-    pub ended: bool,
-}
-
-impl Recording {
-    /// What a test run recorded.
-    pub fn of(run: &TestRun) -> Self {
-        Self {
-            execution_arn: run.arn().into(),
-            operations: run.operations().to_vec(),
-            result: run.raw_result().map(Into::into),
-            error: run.error().cloned(),
-            ended: run.status() != ExecutionStatus::Running,
-        }
-    }
-
-    /// What a history in the service's format tells. It lacks which contexts replay their children;
-    /// one that succeeded with an empty or summarised result and has children is taken for one.
-    pub fn from_history(execution_arn: &str, events: &[Event]) -> Self {
-        let mut recording = Self {
-            execution_arn: execution_arn.into(),
-            operations: Vec::new(),
-            result: None,
-            error: None,
-            ended: false,
-        };
-        for event in events {
-            recording.add(event);
-        }
-        let parents: BTreeSet<OperationId> = recording
-            .operations
-            .iter()
-            .filter_map(|operation| operation.parent_id.clone())
-            .collect();
-        for operation in &mut recording.operations {
-            let has_children = parents.contains(&operation.id);
-            if let Some(details) = operation.context_details.as_mut() {
-                let stripped = details
-                    .result
-                    .as_deref()
-                    .is_some_and(|text| text.is_empty() || text.contains("\"itemStatuses\""));
-                details.replay_children =
-                    operation.status == OperationStatus::Succeeded && has_children && stripped;
-            }
-        }
-        recording
-    }
-
-    fn add(&mut self, event: &Event) {
-        let at = event.event_timestamp;
-        let close =
-            |this: &mut Self, status, result: Option<Payload>, error: Option<ErrorObject>| {
-                this.change(event, |operation| {
-                    operation.status = status;
-                    operation.end_timestamp = Some(at);
-                    store(operation, result, error);
-                });
-            };
-        use OperationStatus as Status;
-        match &event.details {
-            Details::ExecutionStarted { input, .. } => {
-                let mut operation = self.open(event, OperationType::Execution);
-                operation.execution_details = Some(ExecutionDetails {
-                    input_payload: input.payload.clone(),
-                });
-                self.operations.push(operation);
-            }
-            Details::ExecutionSucceeded { result } => {
-                (self.ended, self.result) = (true, result.payload.clone());
-            }
-            Details::ExecutionFailed { error } | Details::ExecutionStopped { error } => {
-                (self.ended, self.error) = (true, error.payload.clone());
-            }
-            Details::ExecutionTimedOut { .. } => self.ended = true,
-            Details::ContextStarted {} => self.begin(event, OperationType::Context),
-            Details::StepStarted {} => self.begin(event, OperationType::Step),
-            Details::WaitStarted {
-                scheduled_end_timestamp,
-                ..
-            } => {
-                self.begin(event, OperationType::Wait);
-                let due = *scheduled_end_timestamp;
-                self.change(event, |operation| {
-                    operation
-                        .wait_details
-                        .get_or_insert_default()
-                        .scheduled_end_timestamp = Some(due)
-                });
-            }
-            Details::CallbackStarted { callback_id, .. } => {
-                self.begin(event, OperationType::Callback);
-                let id = callback_id.clone();
-                self.change(event, |operation| {
-                    operation
-                        .callback_details
-                        .get_or_insert_default()
-                        .callback_id = Some(id)
-                });
-            }
-            Details::ChainedInvokeStarted { .. } => self.begin(event, OperationType::ChainedInvoke),
-            Details::StepSucceeded {
-                result,
-                retry_details,
-            } => {
-                self.attempt(event, retry_details.current_attempt);
-                let status = if retry_details.next_attempt_delay_seconds.is_some() {
-                    Status::Ready
-                } else {
-                    Status::Succeeded
-                };
-                close(self, status, result.payload.clone(), None);
-            }
-            Details::StepFailed {
-                error,
-                retry_details,
-            } => {
-                self.attempt(event, retry_details.current_attempt);
-                let status = if retry_details.next_attempt_delay_seconds.is_some() {
-                    Status::Ready
-                } else {
-                    Status::Failed
-                };
-                close(self, status, None, error.payload.clone());
-            }
-            Details::ContextSucceeded { result }
-            | Details::CallbackSucceeded { result }
-            | Details::ChainedInvokeSucceeded { result } => {
-                close(self, Status::Succeeded, result.payload.clone(), None)
-            }
-            Details::ContextFailed { error }
-            | Details::CallbackFailed { error }
-            | Details::ChainedInvokeFailed { error } => {
-                close(self, Status::Failed, None, error.payload.clone());
-            }
-            Details::CallbackTimedOut { error } | Details::ChainedInvokeTimedOut { error } => {
-                close(self, Status::TimedOut, None, error.payload.clone());
-            }
-            Details::ChainedInvokeStopped { error } => {
-                close(self, Status::Stopped, None, error.payload.clone())
-            }
-            Details::WaitSucceeded { .. } => close(self, Status::Succeeded, None, None),
-            Details::WaitCancelled { .. } => close(self, Status::Cancelled, None, None),
-            Details::InvocationCompleted { .. } => {}
-        }
-    }
-
-    fn open(&self, event: &Event, operation_type: OperationType) -> Operation {
-        let id = event.id.clone().unwrap_or_else(|| "".into());
-        let mut operation = Operation::new(
-            id,
-            operation_type,
-            OperationStatus::Started,
-            event.event_timestamp,
-        );
-        operation.name.clone_from(&event.name);
-        operation.sub_type.clone_from(&event.sub_type);
-        operation.parent_id.clone_from(&event.parent_id);
-        operation
-    }
-
-    fn begin(&mut self, event: &Event, operation_type: OperationType) {
-        let known = self
-            .operations
-            .iter_mut()
-            .find(|operation| Some(&operation.id) == event.id.as_ref());
-        match known {
-            Some(operation) => operation.status = OperationStatus::Started,
-            None => self.operations.push(self.open(event, operation_type)),
-        }
-    }
-
-    fn attempt(&mut self, event: &Event, attempt: u32) {
-        if !self
-            .operations
-            .iter()
-            .any(|operation| Some(&operation.id) == event.id.as_ref())
-        {
-            self.begin(event, OperationType::Step);
-        }
-        self.change(event, |operation| {
-            operation.step_details.get_or_insert_default().attempt = attempt
-        });
-    }
-
-    fn change(&mut self, event: &Event, change: impl FnOnce(&mut Operation)) {
-        if let Some(operation) = self
-            .operations
-            .iter_mut()
-            .find(|operation| Some(&operation.id) == event.id.as_ref())
-        {
-            change(operation);
-        }
-    }
-}
-
-fn store(operation: &mut Operation, result: Option<Payload>, error: Option<ErrorObject>) {
-    match operation.operation_type {
-        OperationType::Step => {
-            let details = operation.step_details.get_or_insert_default();
-            (details.result, details.error) = (result, error);
-        }
-        OperationType::Context => {
-            let details = operation.context_details.get_or_insert_default();
-            (details.result, details.error) = (result, error);
-        }
-        OperationType::Callback => {
-            let details = operation.callback_details.get_or_insert_default();
-            (details.result, details.error) = (result, error);
-        }
-        OperationType::ChainedInvoke => {
-            let details = operation.chained_invoke_details.get_or_insert_default();
-            (details.result, details.error) = (result, error);
-        }
-        OperationType::Wait | OperationType::Execution => {}
-    }
 }
 
 /// What [`TestKit::replay_check`] found.

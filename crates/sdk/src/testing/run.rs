@@ -10,7 +10,7 @@ use crate::{
     log::Line,
 };
 use outlast_core::{
-    Input, Rejection,
+    Input, Rejection, Reply,
     delivery::{Arrival, Delivery},
     event::{Details, Event},
     history::Query,
@@ -39,6 +39,7 @@ struct View {
     invocations: Vec<Invocation>,
     requests: u64,
     repeated: Option<String>,
+    broken: Option<String>,
     held: Option<ErrorObject>,
     why: String,
     logs: Vec<Line>,
@@ -51,35 +52,39 @@ impl TestRun {
         payload: serde_json::Result<Payload>,
     ) -> Self {
         let started = stage
-            .run(move |world| {
-                Box::pin(async move {
-                    let payload = payload.map_err(|error| error.to_string())?;
-                    let now = world.clock.now();
-                    let mut state = world.lock();
-                    let arn = state
-                        .start(now, &function, Some(payload))
-                        .map_err(|error| error.to_string())?;
-                    state.main = Some(arn.clone());
-                    Ok::<_, String>(arn)
-                })
-            })
+            .run(move |world| Box::pin(async move { open(world, &function, payload) }))
             .await;
-        let mut run = Self {
+        Self::of(stage, started)
+    }
+
+    /// Starts and plays to the end on this thread.
+    pub(super) fn play_here(
+        stage: Stage,
+        function: &str,
+        payload: serde_json::Result<Payload>,
+    ) -> Self {
+        let played = stage.run_here(async |world| {
+            let (arn, _) = open(world, function, payload)?;
+            play(world, Until::Rest).await;
+            let view = View::of(world, &arn);
+            Ok((arn, view))
+        });
+        Self::of(
             stage,
-            arn: "".into(),
-            view: View::default(),
-        };
-        match started {
-            Ok(arn) => {
-                run.arn = arn;
-                run.look().await;
-            }
-            Err(message) => {
-                run.view.status = Some(ExecutionStatus::Failed);
-                run.view.error = Some(ErrorObject::new("NotStarted", message));
-            }
-        }
-        run
+            played.unwrap_or_else(|| Err("no runtime could be made".to_owned())),
+        )
+    }
+
+    fn of(stage: Stage, started: Result<(Arc<str>, View), String>) -> Self {
+        let (arn, view) = started.unwrap_or_else(|message| {
+            let view = View {
+                status: Some(ExecutionStatus::Failed),
+                error: Some(ErrorObject::new("NotStarted", message)),
+                ..View::default()
+            };
+            ("".into(), view)
+        });
+        Self { stage, arn, view }
     }
 
     async fn look(&mut self) {
@@ -137,10 +142,14 @@ impl TestRun {
             .await;
         self.look().await;
         match reply.map_err(refused)? {
-            outlast_core::Reply::Delivered(receipts) => receipts
+            Reply::Delivered(receipts) => receipts
                 .into_iter()
                 .try_for_each(|receipt| receipt.map(drop).map_err(refused)),
-            _ => Ok(()),
+            Reply::Invoke(_)
+            | Reply::Checkpoint(_)
+            | Reply::Completed { .. }
+            | Reply::Stopped { .. }
+            | Reply::Done => Ok(()),
         }
     }
 
@@ -368,23 +377,36 @@ impl TestRun {
         &self.view.logs
     }
 
-    /// A step whose at-most-once body ran twice in one attempt, which must never be.
-    pub(super) fn repeated_body(&self) -> Option<&str> {
+    /// A step whose body ran although the outcome of that attempt was recorded, or whose
+    /// at-most-once body ran twice in one attempt. Neither must ever be.
+    pub fn repeated_body(&self) -> Option<&str> {
         self.view.repeated.as_deref()
+    }
+
+    /// Checks everything that the core promises about what is recorded: a broken promise is a bug
+    /// of Outlast, not of the handler.
+    ///
+    /// # Errors
+    /// With the broken promise in words.
+    pub fn check_invariants(&self) -> Result<()> {
+        match &self.view.broken {
+            None => Ok(()),
+            Some(law) => Err(Error::new("BrokenInvariant", law.clone())),
+        }
     }
 
     /// Whether a step was interrupted in the middle of its body.
     pub(super) fn was_interrupted(&self) -> bool {
         let interrupted = ErrorKind::StepInterrupted.wire_type();
-        self.view.events.iter().any(|event| match &event.details {
-            Details::StepFailed { error, .. } => {
-                error
-                    .payload
-                    .as_ref()
-                    .and_then(|error| error.error_type.as_deref())
-                    == Some(interrupted)
-            }
-            _ => false,
+        self.view.events.iter().any(|event| {
+            let Details::StepFailed { error, .. } = &event.details else {
+                return false;
+            };
+            let error_type = error
+                .payload
+                .as_ref()
+                .and_then(|error| error.error_type.as_deref());
+            error_type == Some(interrupted)
         })
     }
 
@@ -409,6 +431,26 @@ impl TestRun {
             .collect::<Vec<_>>()
             .join("\n\n")
     }
+}
+
+/// Starts the execution under test.
+fn open(
+    world: &World,
+    function: &str,
+    payload: serde_json::Result<Payload>,
+) -> Result<(Arc<str>, View), String> {
+    let payload = payload.map_err(|error| error.to_string())?;
+    let now = world.clock.now();
+    let arn = {
+        let mut state = world.lock();
+        let arn = state
+            .start(now, function, Some(payload))
+            .map_err(|error| error.to_string())?;
+        state.watch(now, &arn);
+        arn
+    };
+    let view = View::of(world, &arn);
+    Ok((arn, view))
 }
 
 fn refused(rejection: Rejection) -> Error {
@@ -456,7 +498,9 @@ impl View {
                 .bodies
                 .iter()
                 .find(|(_, runs)| **runs > 1)
-                .map(|((name, _, _), _)| name.clone()),
+                .map(|((name, _, _), _)| name.clone())
+                .or_else(|| state.rerun.clone()),
+            broken: execution.check_invariants().err(),
             held: execution.hold().map(|hold| (*hold.reason).clone()),
             why: execution.why(world.clock.now()),
             logs: state.logs.clone(),

@@ -1,4 +1,4 @@
-//! The stage of the test kit: one thread with a runtime of its own, on which time is virtual.
+//! The stage of the test kit: a runtime of its own, on which time is virtual.
 //!
 //! Tokio's clock is paused there and jumps to the next timer whenever nothing else can run, so the
 //! SDK's timers, the kit's waits and `tokio::time` in user code share one timeline, and a wait of a
@@ -31,10 +31,12 @@ use outlast_core::{
 };
 use std::{
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio::{
+    runtime::Runtime,
     sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
@@ -53,26 +55,29 @@ const REFRESHES_MAX: u32 = 10_000;
 
 type Job = Box<dyn for<'a> FnOnce(&'a Arc<World>) -> LocalBoxFuture<'a, ()> + Send>;
 
-/// A world on a thread of its own.
+/// Where a world plays: on a thread of its own, or for a blocking test on the test's.
 #[derive(Debug)]
 pub(super) struct Stage {
-    jobs: mpsc::UnboundedSender<Job>,
+    theatre: Mutex<Option<Theatre>>,
+    jobs: OnceLock<mpsc::UnboundedSender<Job>>,
 }
 
 impl Stage {
     pub(super) fn new(setup: Setup) -> Self {
-        let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
-        std::thread::spawn(move || {
-            run_on_runtime(setup, async move |world: Arc<World>| {
-                while let Some(job) = queue.recv().await {
-                    job(&world).await;
-                }
-            });
-        });
-        Self { jobs }
+        Self {
+            theatre: Mutex::new(Some(Theatre::Planned(Box::new(setup)))),
+            jobs: OnceLock::new(),
+        }
     }
 
-    /// Runs `job` on the stage and waits for its result.
+    /// Runs `job` on the stage's thread and waits for its result.
+    ///
+    /// # Panics
+    /// When the thread is gone, which only a panic of the kit itself brings about.
+    #[expect(
+        clippy::panic,
+        reason = "a test whose kit is broken must end, not hang"
+    )]
     pub(super) async fn run<R: Send + 'static>(
         &self,
         job: impl for<'a> FnOnce(&'a Arc<World>) -> LocalBoxFuture<'a, R> + Send + 'static,
@@ -84,38 +89,95 @@ impl Stage {
                 let _ = done.send(running.await);
             })
         });
-        // The stage only goes away with a panic of the kit itself, which its thread has reported.
-        let _ = self.jobs.send(job);
+        let _ = self.jobs.get_or_init(|| self.move_to_thread()).send(job);
         match result.await {
             Ok(result) => result,
-            Err(_) => std::future::pending().await,
+            Err(_) => panic!("the test kit panicked on its own thread; see above"),
+        }
+    }
+
+    fn move_to_thread(&self) -> mpsc::UnboundedSender<Job> {
+        let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
+        let theatre = self.take();
+        std::thread::spawn(move || {
+            let Some((runtime, world)) = theatre.and_then(Theatre::open) else {
+                return;
+            };
+            perform(&runtime, &world, async {
+                while let Some(job) = queue.recv().await {
+                    job(&world).await;
+                }
+            });
+        });
+        jobs
+    }
+
+    /// Runs `job` here and now, on the caller's thread. Only before anything ran on the stage's
+    /// own; `None` after that, or when no runtime could be made.
+    pub(super) fn run_here<R>(&self, job: impl AsyncFnOnce(&Arc<World>) -> R) -> Option<R> {
+        let (runtime, world) = self.take()?.open()?;
+        let result = perform(&runtime, &world, job(&world));
+        *self.lock() = Some(Theatre::Open(runtime, world));
+        Some(result)
+    }
+
+    fn take(&self) -> Option<Theatre> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Theatre>> {
+        self.theatre.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // A runtime that waits for its threads must not be dropped where blocking is not allowed.
+        if let Some(Theatre::Open(runtime, _)) = self.take() {
+            runtime.shutdown_background();
         }
     }
 }
 
-/// Runs `play` on a fresh runtime with a world whose clock starts at the origin.
-pub(super) fn run_on_runtime<R>(
-    setup: Setup,
-    play: impl AsyncFnOnce(Arc<World>) -> R,
-) -> Option<R> {
-    let real_time = setup.real_time;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(!real_time)
-        .build()
-        .ok()?;
-    Some(runtime.block_on(async move {
-        let clock = Arc::new(StageClock {
-            start: Instant::now(),
+/// A world with a runtime on which its clock starts at the origin.
+enum Theatre {
+    Planned(Box<Setup>),
+    Open(Runtime, Arc<World>),
+}
+
+impl Theatre {
+    fn open(self) -> Option<(Runtime, Arc<World>)> {
+        let setup = match self {
+            Self::Open(runtime, world) => return Some((runtime, world)),
+            Self::Planned(setup) => *setup,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(!setup.real_time)
+            .build()
+            .ok()?;
+        let clock = runtime.block_on(async {
+            Arc::new(StageClock {
+                start: Instant::now(),
+            })
         });
-        let world = Arc::new(World::new(setup, clock));
-        let lines = Capture(world.clone())
-            .with_filter(ReplayFilter)
-            .with_filter(LevelFilter::INFO);
-        let _subscriber =
-            tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
-        play(world).await
-    }))
+        Some((runtime, Arc::new(World::new(setup, clock))))
+    }
+}
+
+/// Runs a part of the play on this thread, and keeps what it logs.
+fn perform<R>(runtime: &Runtime, world: &Arc<World>, part: impl Future<Output = R>) -> R {
+    let lines = Capture(world.clone())
+        .with_filter(ReplayFilter)
+        .with_filter(LevelFilter::INFO);
+    let _subscriber = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+    runtime.block_on(part)
+}
+
+impl fmt::Debug for Theatre {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Theatre")
+    }
 }
 
 /// Keeps the log lines of everything that runs on the stage.
@@ -448,6 +510,7 @@ impl Plugin for Executioner {
     fn attempt_start(&self, info: &AttemptInfo) -> HookResult {
         let Link {
             world,
+            arn,
             is_main,
             condemned,
             ..
@@ -459,12 +522,7 @@ impl Plugin for Executioner {
             attempt: info.attempt,
         };
         let mut state = world.lock();
-        if info.at_most_once {
-            *state
-                .bodies
-                .entry((name.to_owned(), operation.id.clone(), info.attempt))
-                .or_default() += 1;
-        }
+        state.body_runs(arn, info);
         if let Some(at) = state
             .setup
             .faults
@@ -595,14 +653,12 @@ impl Link {
             .map_err(refused)?;
         let now = self.clock.now();
         self.world.lock().answer_callbacks(now, &self.arn);
-        match reply {
-            Reply::Checkpoint(response) => {
-                let news = !refresh || !response.new_execution_state.operations.is_empty();
-                self.give_up_on_a_held_invocation(now, news);
-                Ok(response)
-            }
-            _ => Err(BackendError::transport("the core answered something else")),
-        }
+        let Reply::Checkpoint(response) = reply else {
+            return Err(BackendError::transport("the core answered something else"));
+        };
+        let news = !refresh || !response.new_execution_state.operations.is_empty();
+        self.give_up_on_a_held_invocation(now, news);
+        Ok(response)
     }
 
     /// An invocation that asks for news again and again is held by something that never ends; a

@@ -5,7 +5,7 @@
 use super::{Answer, fault::Fault};
 use crate::{
     backend::BoxFuture, checkpoint::Delivery as Sent, clock::Clock, function::Function,
-    invocation::Outcome as Ran, log::Line,
+    invocation::Outcome as Ran, log::Line, plugin::AttemptInfo,
 };
 use outlast_core::{
     Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start, Target,
@@ -14,16 +14,17 @@ use outlast_core::{
     id::OperationId,
     intent::{InvokeOutcome, PlainInvoke},
     random::SplitMix64,
+    record::{Change, Subject},
     schedule::{Dispatcher, WakeQueue},
     time::Timestamp,
     token::{Key, Keys},
     wire::{
-        DurableConfig, ErrorObject, OperationStatus, OperationType, OperationUpdate, Payload,
-        StatePage, error_type, sub_type,
+        DurableConfig, ErrorObject, OperationType, OperationUpdate, Payload, StatePage, error_type,
+        sub_type,
     },
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -63,6 +64,8 @@ pub(super) struct Setup {
     pub(super) invocation_limit: u32,
     pub(super) function_timeout: Option<Duration>,
     pub(super) tenant: Option<String>,
+    /// Signals to send, by name, with how long after the start.
+    pub(super) signals: Vec<(String, Payload, Duration)>,
 }
 
 /// One invocation that has run, as it can be looked at afterwards.
@@ -116,8 +119,8 @@ pub(super) struct Entry {
     pub(super) function: String,
     pub(super) token: String,
     pub(super) invocations: Vec<Invocation>,
-    /// Callbacks whose scripted reply is on its way.
-    answered: BTreeSet<OperationId>,
+    /// Callbacks that were opened and have no scripted reply on its way.
+    unanswered: Vec<OperationId>,
 }
 
 pub(super) struct World {
@@ -144,6 +147,8 @@ pub(super) struct State {
     pub(super) main: Option<Arc<str>>,
     /// How often the body of an at-most-once step ran, by name, id and attempt.
     pub(super) bodies: BTreeMap<(String, OperationId, u32), u32>,
+    /// A step whose body ran although the outcome of that attempt was already recorded.
+    pub(super) rerun: Option<String>,
     posted: u64,
     keys: Keys,
     random: SplitMix64,
@@ -167,6 +172,7 @@ impl World {
             refreshes: 0,
             main: None,
             bodies: BTreeMap::new(),
+            rerun: None,
             posted: 0,
             keys: Keys::new(Key::new(1, [7; 32])),
             random,
@@ -246,6 +252,46 @@ impl State {
         self.insert(now, start)
     }
 
+    /// Makes `arn` the execution under test: faults are for it, and so are the scripted signals.
+    pub(super) fn watch(&mut self, now: Timestamp, arn: &Arc<str>) {
+        self.main = Some(arn.clone());
+        for (name, payload, delay) in std::mem::take(&mut self.setup.signals) {
+            let at = now.plus_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+            let arrival = Arrival::Signal {
+                name: name.as_str().into(),
+                payload: Some(payload),
+            };
+            self.post(at, arn, arrival);
+        }
+    }
+
+    /// Notes that the body of a step runs, and whether it should not have.
+    pub(super) fn body_runs(&mut self, arn: &str, info: &AttemptInfo) {
+        let operation = &info.operation;
+        if operation.operation_type != OperationType::Step {
+            return;
+        }
+        let name = operation.name.as_deref().unwrap_or_default();
+        if info.at_most_once {
+            let key = (name.to_owned(), operation.id.clone(), info.attempt);
+            *self.bodies.entry(key).or_default() += 1;
+        }
+        let recorded = self
+            .executions
+            .get(arn)
+            .and_then(|entry| {
+                let load = &outlast_core::record::nothing;
+                entry.execution.operation(&operation.id, load).transpose()
+            })
+            .and_then(Result::ok);
+        let over = recorded.is_some_and(|recorded| {
+            recorded.status.is_terminal() || recorded.attempts_finished() >= info.attempt
+        });
+        if over && self.rerun.is_none() {
+            self.rerun = Some(name.to_owned());
+        }
+    }
+
     fn insert(&mut self, now: Timestamp, start: Start) -> Result<Arc<str>, Rejection> {
         let function = start.function.name.to_string();
         let random = self.random_bytes();
@@ -272,7 +318,7 @@ impl State {
             function,
             token: String::new(),
             invocations: Vec::new(),
-            answered: BTreeSet::new(),
+            unanswered: Vec::new(),
         };
         self.executions.insert(arn.clone(), entry);
         self.schedule(now, &arn);
@@ -318,6 +364,7 @@ impl State {
                 load: &outlast_core::record::nothing,
             };
             let decision = entry.execution.decide(&env, input)?;
+            entry.unanswered.extend(opened(&decision.records));
             entry.records.extend(decision.records.iter().cloned());
             match &decision.reply {
                 Reply::Invoke(input) => entry.token.clone_from(&input.checkpoint_token),
@@ -393,7 +440,7 @@ impl State {
         self.mail.insert((at, self.posted), (arn.clone(), arrival));
     }
 
-    /// Looks for callbacks that a script answers and posts the answers.
+    /// Looks for newly opened callbacks that a script answers and posts the answers.
     pub(super) fn answer_callbacks(&mut self, now: Timestamp, arn: &Arc<str>) {
         let Some(entry) = self.executions.get_mut(arn) else {
             return;
@@ -401,18 +448,12 @@ impl State {
         if self.setup.callbacks.is_empty() {
             return;
         }
-        let operations = entry
-            .execution
-            .operations(&outlast_core::record::nothing)
-            .unwrap_or_default();
+        let load = &outlast_core::record::nothing;
         let mut posts = Vec::new();
-        for operation in operations {
-            let open = operation.operation_type == OperationType::Callback
-                && operation.status == OperationStatus::Started
-                && operation.sub_type.as_deref() != Some(sub_type::SIGNAL);
-            if !open || entry.answered.contains(&operation.id) {
+        for id in std::mem::take(&mut entry.unanswered) {
+            let Ok(Some(operation)) = entry.execution.operation(&id, load) else {
                 continue;
-            }
+            };
             let name = operation.name.as_deref().unwrap_or_default();
             let short = name.strip_suffix("-callback").unwrap_or(name).to_owned();
             let Some(script) = [name, &short]
@@ -433,7 +474,6 @@ impl State {
                 .callback_details
                 .and_then(|details| details.callback_id)
                 .unwrap_or_default();
-            entry.answered.insert(operation.id);
             posts.extend(answer.arrivals(now, &id));
         }
         for (at, arrival) in posts {
@@ -452,6 +492,22 @@ impl State {
         *asked += 1;
         answer.and_then(Answer::as_invoke_outcome)
     }
+}
+
+/// The callbacks that these records opened.
+fn opened(records: &[Record]) -> impl Iterator<Item = OperationId> {
+    records.iter().filter_map(|record| {
+        let Change::Operation {
+            subject: Subject::New(identity),
+            ..
+        } = &record.change
+        else {
+            return None;
+        };
+        let opened = identity.operation_type == OperationType::Callback
+            && identity.sub_type.as_deref() != Some(sub_type::SIGNAL);
+        opened.then(|| identity.id.clone())
+    })
 }
 
 /// The kit's functions live in an account of their own.
