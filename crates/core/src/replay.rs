@@ -111,6 +111,13 @@ impl Journal {
         }
     }
 
+    /// The handler came to an operation and had no need of it.
+    pub fn pass(&mut self, id: &OperationId) {
+        if let Some(met) = self.find(id).and_then(|at| self.met.get_mut(at)) {
+            *met = true;
+        }
+    }
+
     /// Recorded operations that the handler has not come to.
     pub fn unmet(&self) -> impl Iterator<Item = &Arc<Operation>> {
         let unmet = self
@@ -148,9 +155,7 @@ impl Journal {
     /// [`Mismatch`] when the record belongs to a different operation: the handler's code or its
     /// control flow changed since it was written.
     pub fn meet(&mut self, current: &Identity) -> Result<Option<Arc<Operation>>, Box<Mismatch>> {
-        if let Some(met) = self.find(&current.id).and_then(|at| self.met.get_mut(at)) {
-            *met = true;
-        }
+        self.pass(&current.id);
         match self.get(&current.id) {
             None => Ok(None),
             Some(recorded) => current.compare(recorded).map(|()| Some(recorded.clone())),

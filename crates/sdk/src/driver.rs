@@ -26,7 +26,7 @@ use outlast_core::{
 };
 use std::{
     future::{Future, poll_fn},
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, PoisonError},
     task::{Context as Poller, Poll, Waker},
@@ -110,7 +110,22 @@ impl<'a> Driver<'a> {
     pub(crate) async fn run(mut self) -> (Ending, u64) {
         let ending = poll_fn(|poller| self.poll(poller)).await;
         self.with(State::begin_end);
+        self.drop_user_code();
         (ending, self.requests)
+    }
+
+    /// Suspending is dropping: destructors of the user's values run now, and may panic.
+    fn drop_user_code(&mut self) {
+        let (handler, spawned) = (self.handler.take(), std::mem::take(&mut self.spawned));
+        for dropped in [
+            catch_unwind(AssertUnwindSafe(|| drop(handler))),
+            catch_unwind(AssertUnwindSafe(|| drop(spawned))),
+        ] {
+            if let Err(panic) = dropped {
+                let panic = panic_message(panic.as_ref());
+                tracing::warn!(panic, "a value panicked while the invocation ended");
+            }
+        }
     }
 
     fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {

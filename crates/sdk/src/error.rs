@@ -303,17 +303,33 @@ pub(crate) fn describe<E: Into<BoxError> + 'static>(error: E) -> (ErrorObject, B
     if let Some(error) = boxed.downcast_ref::<Error>() {
         return (error.record().clone(), boxed);
     }
-    let mut record = ErrorObject::new(error_type, boxed.to_string());
+    let mut record = ErrorObject::new(error_type, clipped(boxed.to_string()));
     let mut causes = Vec::new();
     let mut cause = boxed.source();
     while let Some(error) = cause.filter(|_| causes.len() < 10) {
-        causes.push(error.to_string());
+        causes.push(clipped(error.to_string()));
         cause = error.source();
     }
     if !causes.is_empty() {
         record.stack_trace = Some(causes);
     }
     (record, boxed)
+}
+
+/// Longest text of an error that is recorded; the service refuses error objects above 1 MiB.
+const ERROR_TEXT_BYTES_MAX: usize = 64 * 1_024;
+
+/// A text cut to what is recorded, with a note of what it was.
+pub(crate) fn clipped(text: String) -> String {
+    if text.len() <= ERROR_TEXT_BYTES_MAX {
+        return text;
+    }
+    let end = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX);
+    format!(
+        "{} … ({} bytes in all)",
+        text.get(..end).unwrap_or_default(),
+        text.len()
+    )
 }
 
 /// The name of a type without its modules and parameters: recorded names must survive a refactor.
@@ -329,6 +345,7 @@ pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
         .downcast_ref::<&'static str>()
         .map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .map(clipped)
         .unwrap_or_else(|| "a value that is not text".to_owned())
 }
 
@@ -358,6 +375,16 @@ mod tests {
         let boxed: BoxError = Error::new("Mine", "no").into();
         assert_eq!(describe(boxed).0, ErrorObject::new("Mine", "no"));
         assert_eq!(Error::other(Error::new("Mine", "no")).error_type(), "Mine");
+    }
+
+    #[test]
+    fn a_long_message_is_cut_at_the_limit_and_says_so() {
+        let message = |bytes: usize| describe("é".repeat(bytes / 2)).0.error_message.unwrap();
+        for bytes in [ERROR_TEXT_BYTES_MAX - 2, ERROR_TEXT_BYTES_MAX] {
+            assert_eq!(message(bytes).len(), bytes);
+        }
+        let cut = message(ERROR_TEXT_BYTES_MAX + 2);
+        assert!(cut.ends_with("… (65538 bytes in all)") && cut.len() < ERROR_TEXT_BYTES_MAX + 40);
     }
 
     #[test]

@@ -106,7 +106,11 @@ impl<T> Future for Running<'_, T> {
         };
         this.started = true;
         let Some(inner) = &mut this.inner else {
-            return Poll::Pending;
+            let message = format!(
+                "the operation at {} was awaited again after it had finished",
+                this.identity.position
+            );
+            return Poll::Ready(Err(Error::of_kind(ErrorKind::InvalidInput, None, message)));
         };
         let waker = this.park.begin(poller);
         match inner.as_mut().poll(&mut Poller::from_waker(waker)) {
@@ -144,13 +148,15 @@ impl<T> Drop for Running<'_, T> {
             );
         }
         quietly(|| drop(inner));
-        if self.started {
-            let id = &self.identity.id;
-            self.scope
-                .invocation
-                .lifecycle
-                .with(|state| state.give_up(id));
-        }
+        let id = &self.identity.id;
+        self.scope.invocation.lifecycle.with(|state| {
+            if self.started {
+                state.give_up(id);
+            } else {
+                // An input of a recorded combinator, for example: made, and not needed.
+                state.journal.pass(id);
+            }
+        });
     }
 }
 

@@ -23,7 +23,8 @@ impl Context {
     /// Waits for the next signal of this name.
     ///
     /// Signals that came earlier are kept and consumed in order, each once. Without a timeout the
-    /// wait is unbounded.
+    /// wait is unbounded. A wait that loses a race stays open and takes the next signal of its name;
+    /// in a loop give the wait a timeout instead of racing it.
     ///
     /// ```
     /// # use outlast::{Context, ErrorKind, Result};

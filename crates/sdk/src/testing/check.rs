@@ -1,7 +1,7 @@
 //! Two proofs about a handler: that it survives a crash at every checkpoint, and that today's code
 //! still fits what an older build recorded.
 
-use super::{Fault, Recording, TestKit, TestRun};
+use super::{Fault, Recording, TestKit, TestRun, stage::Stage};
 use crate::{
     backend::{Backend, BackendError, BoxFuture},
     config::Executor,
@@ -11,8 +11,8 @@ use crate::{
 use outlast_core::{
     time::Timestamp,
     wire::{
-        CheckpointRequest, CheckpointResponse, InvocationInput, InvocationStatus, Operation,
-        Payload, StatePage,
+        CheckpointRequest, CheckpointResponse, ExecutionStatus, InvocationInput, InvocationStatus,
+        Operation, Payload, StatePage,
     },
 };
 use serde::Serialize;
@@ -28,6 +28,8 @@ use tokio::sync::Notify;
 pub struct CrashReport {
     /// How the undisturbed run ended.
     pub baseline: String,
+    /// Whether it ended at all. One that still waits proves nothing.
+    pub ended: bool,
     /// How many crashes were tried.
     pub crashes: u64,
     /// Runs in which an at-most-once step was interrupted, so that another outcome is right.
@@ -54,6 +56,12 @@ impl CrashReport {
     #[track_caller]
     #[expect(clippy::panic, reason = "this is an assertion for tests")]
     pub fn assert_same(&self) {
+        if !self.ended {
+            panic!(
+                "the undisturbed run did not end, so there is nothing to compare: {}",
+                self.baseline
+            );
+        }
         if self.divergences.is_empty() {
             return;
         }
@@ -80,6 +88,7 @@ impl TestKit {
         let baseline = outcome(&undisturbed);
         let mut report = CrashReport {
             baseline: baseline.clone(),
+            ended: undisturbed.status() != ExecutionStatus::Running,
             crashes: 0,
             interrupted: 0,
             divergences: Vec::new(),
@@ -119,7 +128,11 @@ impl TestKit {
                 differences: vec!["the kit has no such function".to_owned()],
             };
         };
-        replay(function, recording).await
+        // On a stage of its own, so that time is virtual there too.
+        let (function, recording) = (function.clone(), recording.clone());
+        Stage::new(self.setup.clone())
+            .run(move |_| Box::pin(async move { replay(&function, &recording).await }))
+            .await
     }
 }
 
@@ -132,7 +145,13 @@ fn outcome(run: &TestRun) -> String {
         .error()
         .map(|error| format!(" with {error}"))
         .unwrap_or_default();
-    format!("{:?}{result}{error}", run.status())
+    let running = run.status() == ExecutionStatus::Running;
+    let waits = if running {
+        format!(": {}", run.why())
+    } else {
+        String::new()
+    };
+    format!("{:?}{result}{error}{waits}", run.status())
 }
 
 /// What [`TestKit::replay_check`] found.

@@ -219,12 +219,17 @@ impl TestRun {
             .await
     }
 
-    /// Sends a signal with a JSON payload.
+    /// Sends a signal: a text as it is, any other value as JSON, as [`wait_signal`] reads them.
+    ///
+    /// [`wait_signal`]: crate::Context::wait_signal
     ///
     /// # Errors
     /// When the execution no longer takes signals.
     pub async fn signal(&mut self, name: &str, payload: impl Serialize) -> Result<()> {
-        let text = serde_json::to_string(&payload).map_err(Error::other)?;
+        let value = serde_json::to_value(&payload).map_err(Error::other)?;
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
         self.deliver(Arrival::Signal {
             name: name.into(),
             payload: Some(text.into()),
@@ -355,6 +360,11 @@ impl TestRun {
     /// The history, as the service gives it.
     pub fn history(&self) -> &[Event] {
         &self.view.events
+    }
+
+    /// What it recorded, to be stored and checked against later builds.
+    pub fn recording(&self) -> super::Recording {
+        super::Recording::of(self)
     }
 
     /// The history as compact text, one line per event, for snapshots.

@@ -16,6 +16,8 @@ mod lifecycle;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod mistakes;
+#[cfg(test)]
 mod plugins;
 #[cfg(test)]
 mod replay;

@@ -143,7 +143,7 @@ async fn conditions_invokes_signals() {
     println!("{}\n{}", run.history_text(), run.requests_text());
     assert_eq!(
         run.result::<(u32, u32, String)>().unwrap(),
-        (3, 6, "\"now\"".into())
+        (3, 6, "now".into())
     );
 }
 
