@@ -4,6 +4,8 @@
 //! measurements whose name contains that word. Every number is the best of several runs: on a
 //! shared machine the fastest run is the one that was disturbed least. A measurement at several
 //! sizes must be flat: the cost of one operation must not depend on how many there are.
+//! Larger runs touch more memory, though: on a busy machine page faults and cache misses show as
+//! well. Counted instructions (`valgrind --tool=callgrind`) tell the two apart.
 
 use outlast::{
     Config, Context, Error, Function, Outcome, Request, Result,
