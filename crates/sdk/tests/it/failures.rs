@@ -244,20 +244,20 @@ async fn an_error_too_large_to_record_is_replaced_by_the_reason() {
         async move {
             ctx.step("s", async |_| {
                 runs.note();
-                Err::<(), _>("e".repeat(2_000_000))
+                Err::<(), _>("e".repeat(2_000))
             })
             .retry(Retry::none())
             .await
         }
-    });
+    })
+    .quotas(|quotas| quotas.error_bytes_max = 1_000);
     let run = kit.run(()).await;
     check!(calls(&run), @"
-    Step s START~
-    Step s FAIL!
-    Step s FAIL!
-    => FAILED InvalidParameterValueException: a checkpoint failed: InvalidParameterValueException (400): FAIL of STEP operation 6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b: error too large: 2000005 bytes, 1048576 are allowed
+    Step s START~, Step s FAIL!
+    Step s START!, Step s FAIL!
+    => FAILED InvalidParameterValueException: a checkpoint failed: InvalidParameterValueException (400): FAIL of STEP operation 6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b: error too large: 2005 bytes, 1000 are allowed
     ");
-    check!(run.operation("s").unwrap().error().unwrap().to_string(), @"CheckpointRejectedError: InvalidParameterValueException (400): FAIL of STEP operation 6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b: error too large: 2000005 bytes, 1048576 are allowed");
+    check!(run.operation("s").unwrap().error().unwrap().to_string(), @"CheckpointRejectedError: InvalidParameterValueException (400): FAIL of STEP operation 6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b: error too large: 2005 bytes, 1000 are allowed");
     assert_eq!(runs.count(), 1);
 }
 
