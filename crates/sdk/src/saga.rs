@@ -19,7 +19,7 @@ impl Context {
     ///
     /// Each compensation is a step of its own, retried and recorded, so a crash in the middle of
     /// undoing continues where it was. A compensation that fails for good does not keep the others
-    /// from running; its error is added to the message of the returned one.
+    /// from running; its error is reported in the trace of the returned one.
     ///
     /// ```
     /// # use outlast::{Context, Result};
@@ -120,8 +120,10 @@ impl<'a> Saga<'a> {
         let noted = std::mem::take(&mut *self.noted());
         for Compensation { name, retry, body } in noted.into_iter().rev() {
             if let Err(failed) = ctx.step(&name, body).retry(retry).await {
-                let message = record.error_message.get_or_insert_default();
-                *message = clipped(format!("{message}; and undoing failed: {failed}"));
+                record
+                    .stack_trace
+                    .get_or_insert_default()
+                    .push(clipped(format!("compensation: {failed}")));
             }
         }
         Error::from_record(kind, operation, record)
