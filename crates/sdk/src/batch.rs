@@ -22,7 +22,7 @@ pub use outlast_core::batch::{
 };
 use outlast_core::{
     batch::{Batch, Custom, Kind, Recorded, Rule, Summary},
-    wire::{ContextOptions, OperationAction, OperationStatus, OperationType, sub_type},
+    wire::{OperationAction, OperationStatus, OperationType, sub_type},
 };
 pub use result::{BatchItem, BatchResult};
 use serde::{Serialize, de::DeserializeOwned};
@@ -520,26 +520,11 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Runner<'_, T> {
         };
         match written.await {
             Ok((payload, back)) => {
-                let mut update = op.update(OperationAction::Succeed);
-                if payload.len() > outlast_core::limits::INLINE_RESULT_BYTES_MAX {
-                    update.payload = Summary::write(batch, kind, None).map(Into::into);
-                    update.context_options = Some(ContextOptions {
-                        replay_children: true,
-                    });
-                } else {
-                    update.payload = Some(payload);
-                }
-                let record = op.commit(update).await;
-                op.finish(&record);
+                let stripped = || Summary::write(batch, kind, None);
+                op.close(Some(payload), stripped).await;
                 Ok(back)
             }
-            Err(error) => {
-                let mut update = op.update(OperationAction::Fail);
-                update.error = Some(error.into_record());
-                let record = op.commit(update).await;
-                op.finish(&record);
-                Err(op.failure(ErrorKind::Batch, record.error()))
-            }
+            Err(error) => Err(op.close_failed(ErrorKind::Batch, error).await),
         }
     }
 

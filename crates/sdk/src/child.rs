@@ -16,12 +16,8 @@ use crate::{
     plugin::OperationInfo,
     step::relabel,
 };
-use outlast_core::{
-    limits,
-    wire::{
-        ContextOptions, ErrorObject, Operation, OperationAction, OperationStatus, OperationType,
-        Payload, sub_type,
-    },
+use outlast_core::wire::{
+    ErrorObject, OperationAction, OperationStatus, OperationType, Payload, sub_type,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt, future::Future, sync::Arc};
@@ -275,29 +271,10 @@ async fn close<T, P: Pack<T>>(op: &Op, pack: &P, result: Result<T>) -> Result<T>
     };
     match written.await {
         Ok((payload, summary, back)) => {
-            let mut update = op.update(OperationAction::Succeed);
-            if payload
-                .as_ref()
-                .is_some_and(|payload| payload.len() > limits::INLINE_RESULT_BYTES_MAX)
-            {
-                update.payload = Some(summary.unwrap_or_default().into());
-                update.context_options = Some(ContextOptions {
-                    replay_children: true,
-                });
-            } else {
-                update.payload = payload;
-            }
-            let record = op.commit(update).await;
-            op.finish(&record);
+            op.close(payload, || summary).await;
             Ok(back)
         }
-        Err(error) => {
-            let mut update = op.update(OperationAction::Fail);
-            update.error = Some(error.into_record());
-            let record: Arc<Operation> = op.commit(update).await;
-            op.finish(&record);
-            Err(op.failure(ErrorKind::ChildContext, record.error()))
-        }
+        Err(error) => Err(op.close_failed(ErrorKind::ChildContext, error).await),
     }
 }
 

@@ -15,12 +15,7 @@ use crate::{
     operation::Op,
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use outlast_core::{
-    limits,
-    wire::{
-        ContextOptions, ErrorObject, OperationAction, OperationStatus, OperationType, sub_type,
-    },
-};
+use outlast_core::wire::{ErrorObject, OperationAction, OperationStatus, OperationType, sub_type};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{fmt, future::IntoFuture};
 
@@ -269,33 +264,15 @@ where
     };
     match written.await {
         Ok((payload, back)) => {
-            let mut update = op.update(OperationAction::Succeed);
-            if payload.len() > limits::INLINE_RESULT_BYTES_MAX {
-                let winner = if let Outcome::Winner { index, .. } = &back {
-                    Some(*index)
-                } else {
-                    None
-                };
-                update.payload = serde_json::to_string(&Stripped { winner })
-                    .ok()
-                    .map(Into::into);
-                update.context_options = Some(ContextOptions {
-                    replay_children: true,
-                });
-            } else {
-                update.payload = Some(payload);
-            }
-            let record = op.commit(update).await;
-            op.finish(&record);
+            let winner = match &back {
+                Outcome::Winner { index, .. } => Some(*index),
+                Outcome::Values(_) | Outcome::Settled(_) => None,
+            };
+            let stripped = || serde_json::to_string(&Stripped { winner }).ok();
+            op.close(Some(payload), stripped).await;
             Ok(back)
         }
-        Err(error) => {
-            let mut update = op.update(OperationAction::Fail);
-            update.error = Some(error.into_record());
-            let record = op.commit(update).await;
-            op.finish(&record);
-            Err(op.failure(ErrorKind::Combinator, record.error()))
-        }
+        Err(error) => Err(op.close_failed(ErrorKind::Combinator, error).await),
     }
 }
 

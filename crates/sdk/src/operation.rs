@@ -15,11 +15,12 @@ use crate::{
 };
 use outlast_core::{
     id::{OperationId, Position, digest128},
+    limits,
     replay::{Identity, Mismatch, describe},
     time::Timestamp,
     wire::{
-        ErrorObject, Operation, OperationAction, OperationStatus, OperationType, OperationUpdate,
-        Payload,
+        ContextOptions, ErrorObject, Operation, OperationAction, OperationStatus, OperationType,
+        OperationUpdate, Payload,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -329,6 +330,36 @@ impl Op {
                 .await
             }
         }
+    }
+
+    /// Closes a context with its result, or with `stripped` in place of one that is too large to
+    /// store: replay then rebuilds it from the context's children.
+    pub(crate) async fn close(
+        &self,
+        payload: Option<Payload>,
+        stripped: impl FnOnce() -> Option<String> + Send,
+    ) {
+        let mut update = self.update(OperationAction::Succeed);
+        let bytes = payload.as_ref().map_or(0, |payload| payload.len());
+        if bytes > limits::INLINE_RESULT_BYTES_MAX {
+            update.payload = Some(stripped().unwrap_or_default().into());
+            update.context_options = Some(ContextOptions {
+                replay_children: true,
+            });
+        } else {
+            update.payload = payload;
+        }
+        let record = self.commit(update).await;
+        self.finish(&record);
+    }
+
+    /// Closes a context with an error, and gives the error as its record tells it.
+    pub(crate) async fn close_failed(&self, kind: ErrorKind, error: Error) -> Error {
+        let mut update = self.update(OperationAction::Fail);
+        update.error = Some(error.into_record());
+        let record = self.commit(update).await;
+        self.finish(&record);
+        self.failure(kind, record.error())
     }
 
     // --- waiting ------------------------------------------------------------------------------
