@@ -156,8 +156,7 @@ impl Turn<'_> {
 
     fn close_by_handler(&mut self, update: OperationUpdate) -> Result<(), Rejection> {
         if update.action == OperationAction::Fail {
-            let error = update.error.map(Arc::new);
-            self.close_execution(ExecutionStatus::Failed, None, error)
+            self.close_execution(ExecutionStatus::Failed, None, update.error)
         } else {
             self.close_execution(ExecutionStatus::Succeeded, update.payload, None)
         }
@@ -274,7 +273,7 @@ fn plain_change(update: OperationUpdate, attempt: u32) -> OperationChange {
             let options = update.step_options.unwrap_or_default();
             return OperationChange::Retried {
                 result: update.payload,
-                error: update.error.map(Arc::new),
+                error: update.error,
                 attempt,
                 delay_seconds: options.next_attempt_delay_seconds.unwrap_or(0),
             };
@@ -286,7 +285,7 @@ fn plain_change(update: OperationUpdate, attempt: u32) -> OperationChange {
     OperationChange::Closed {
         status,
         result: update.payload,
-        error: update.error.map(Arc::new),
+        error: update.error,
         attempt,
         replay_children: update
             .context_options
@@ -296,7 +295,7 @@ fn plain_change(update: OperationUpdate, attempt: u32) -> OperationChange {
 
 fn data_bytes(update: &OperationUpdate) -> usize {
     update.payload.as_ref().map_or(0, |payload| payload.len())
-        + update.error.as_ref().map_or(0, ErrorObject::bytes)
+        + update.error.as_ref().map_or(0, |error| error.bytes())
 }
 
 fn check_client_token(token: Option<&str>) -> Result<(), Rejection> {

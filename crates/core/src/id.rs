@@ -7,14 +7,30 @@
 //! reported as a mismatch instead of silently starting over.
 
 use alloc::{format, string::String, sync::Arc};
-use core::fmt;
+use core::{
+    fmt,
+    hash::{Hash, Hasher},
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// An operation's id on the wire. Opaque to the service: every SDK has a scheme of its own.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationId(Arc<str>);
+
+/// Most comparisons are of one id with itself, through another handle: no need to read the text.
+impl PartialEq for OperationId {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Hash for OperationId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl OperationId {
     /// Wraps an id received from outside.

@@ -508,11 +508,10 @@ impl Operation {
         let result = |held: &Option<Held<str>>| -> Result<Option<Payload>, Rejection> {
             held.as_ref().map(|held| held.read(load)).transpose()
         };
-        let error = |held: &Option<Held<ErrorObject>>| -> Result<Option<ErrorObject>, Rejection> {
-            held.as_ref()
-                .map(|held| held.read(load).map(|error| (*error).clone()))
-                .transpose()
-        };
+        let error =
+            |held: &Option<Held<ErrorObject>>| -> Result<Option<Arc<ErrorObject>>, Rejection> {
+                held.as_ref().map(|held| held.read(load)).transpose()
+            };
         let mut view = wire::Operation::new(
             self.identity.id.clone(),
             self.identity.operation_type,

@@ -244,7 +244,7 @@ pub struct OperationUpdate {
     pub payload: Option<Payload>,
     /// Error of a FAIL or RETRY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorObject>,
+    pub error: Option<Arc<ErrorObject>>,
     /// Options of a closing CONTEXT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_options: Option<ContextOptions>,
@@ -290,7 +290,7 @@ impl OperationUpdate {
             + self.parent_id.as_ref().map_or(0, |id| id.as_str().len())
             + self.name.as_ref().map_or(0, |name| name.len())
             + self.payload.as_ref().map_or(0, |payload| payload.len())
-            + self.error.as_ref().map_or(0, ErrorObject::bytes)
+            + self.error.as_ref().map_or(0, |error| error.bytes())
     }
 }
 
@@ -433,10 +433,10 @@ impl Operation {
     pub fn error(&self) -> Option<&ErrorObject> {
         match self.operation_type {
             OperationType::Execution | OperationType::Wait => None,
-            OperationType::Context => self.context_details.as_ref()?.error.as_ref(),
-            OperationType::Step => self.step_details.as_ref()?.error.as_ref(),
-            OperationType::Callback => self.callback_details.as_ref()?.error.as_ref(),
-            OperationType::ChainedInvoke => self.chained_invoke_details.as_ref()?.error.as_ref(),
+            OperationType::Context => self.context_details.as_ref()?.error.as_deref(),
+            OperationType::Step => self.step_details.as_ref()?.error.as_deref(),
+            OperationType::Callback => self.callback_details.as_ref()?.error.as_deref(),
+            OperationType::ChainedInvoke => self.chained_invoke_details.as_ref()?.error.as_deref(),
         }
     }
 
@@ -485,7 +485,7 @@ pub struct ContextDetails {
     pub result: Option<Payload>,
     /// Its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorObject>,
+    pub error: Option<Arc<ErrorObject>>,
     /// Whether replay rebuilds the result from its children.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub replay_children: bool,
@@ -506,7 +506,7 @@ pub struct StepDetails {
     pub result: Option<Payload>,
     /// Its last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorObject>,
+    pub error: Option<Arc<ErrorObject>>,
     /// Outlast's own: invocations that died while this attempt was running. Other SDKs ignore it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub interruptions: u32,
@@ -541,7 +541,7 @@ pub struct CallbackDetails {
     pub result: Option<Payload>,
     /// The error the outside reported, or the timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorObject>,
+    pub error: Option<Arc<ErrorObject>>,
 }
 
 /// Details of a CHAINED_INVOKE.
@@ -553,7 +553,7 @@ pub struct ChainedInvokeDetails {
     pub result: Option<Payload>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorObject>,
+    pub error: Option<Arc<ErrorObject>>,
 }
 
 /// What the service hands to a handler at the start of an invocation.

@@ -366,14 +366,14 @@ pub(crate) fn succeed_step(id: &str, result: &str) -> OperationUpdate {
 
 pub(crate) fn fail_step(id: &str, message: &str) -> OperationUpdate {
     OperationUpdate {
-        error: Some(ErrorObject::new("Boom", message)),
+        error: Some(Arc::new(ErrorObject::new("Boom", message))),
         ..update(OperationType::Step, OperationAction::Fail, id)
     }
 }
 
 pub(crate) fn retry_step(id: &str, seconds: u32) -> OperationUpdate {
     OperationUpdate {
-        error: Some(ErrorObject::new("Boom", "again")),
+        error: Some(Arc::new(ErrorObject::new("Boom", "again"))),
         step_options: Some(StepOptions {
             next_attempt_delay_seconds: Some(seconds),
         }),

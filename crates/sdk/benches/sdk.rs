@@ -4,8 +4,9 @@
 //! measurements whose name contains that word. Every number is the best of several runs: on a
 //! shared machine the fastest run is the one that was disturbed least. A measurement at several
 //! sizes must be flat: the cost of one operation must not depend on how many there are.
-//! Larger runs touch more memory, though: on a busy machine page faults and cache misses show as
-//! well. Counted instructions (`valgrind --tool=callgrind`) tell the two apart.
+//! Larger runs touch more memory, though. What that alone costs here is the yardstick's spread:
+//! plain tokio tasks, so many alive at once. Counted instructions (`valgrind --tool=callgrind`) do
+//! not grow with the size.
 
 use outlast::{
     Config, Context, Error, Function, Outcome, Request, Result,
@@ -37,7 +38,7 @@ const MEASURE: Duration = Duration::from_millis(1_500);
 /// How often each size is measured, at least.
 const SAMPLES_MIN: u32 = 5;
 /// Operations that are measured together, at least.
-const OPERATIONS_MIN: u32 = 20_000;
+const OPERATIONS_MIN: u32 = 100_000;
 /// How much dearer an operation may be at one size than at another.
 const FLAT: f64 = 1.5;
 
@@ -54,14 +55,25 @@ fn main() {
         return;
     };
     let mut rows = Vec::new();
+    let wanted_rows = |name: &'static str, sizes: &[u32]| -> Vec<Row> {
+        let all = sizes.iter().map(|size| Row::new(name, *size));
+        all.filter(|row| {
+            let label = format!("{name} {}", row.size);
+            wanted.is_none_or(|word| label.contains(word.as_str()))
+        })
+        .collect()
+    };
     for case in CASES {
-        for size in case.sizes {
-            let label = format!("{} {size}", case.name);
-            if wanted.is_none_or(|word| label.contains(word.as_str())) {
-                rows.push(runtime.block_on(measure(case, *size)));
-            }
-        }
+        let function = (case.function)().config(Config::new());
+        let mut new = wanted_rows(case.name, case.sizes);
+        runtime.block_on(measure(&mut new, async |row| {
+            sample(case, &function, row).await
+        }));
+        rows.extend(new);
     }
+    let mut yardstick = wanted_rows(YARDSTICK, SIZES);
+    runtime.block_on(measure(&mut yardstick, sample_tasks));
+    rows.extend(yardstick);
     if json {
         print_json(&rows);
     } else {
@@ -77,7 +89,11 @@ struct Case {
     recorded: fn(u32) -> Vec<Operation>,
     function: fn() -> Function,
     status: InvocationStatus,
+    /// Whether all operations are alive at the same time.
+    at_once: bool,
 }
+
+const YARDSTICK: &str = "yardstick: plain tokio tasks";
 
 const SIZES: &[u32] = &[100, 1_000, 10_000];
 
@@ -88,6 +104,7 @@ const CASES: &[Case] = &[
         recorded: recorded_steps,
         function: || Function::new("bench", steps),
         status: InvocationStatus::Succeeded,
+        at_once: false,
     },
     Case {
         name: "sequential live steps",
@@ -95,6 +112,7 @@ const CASES: &[Case] = &[
         recorded: nothing,
         function: || Function::new("bench", steps),
         status: InvocationStatus::Succeeded,
+        at_once: false,
     },
     Case {
         name: "spawned live steps",
@@ -102,6 +120,7 @@ const CASES: &[Case] = &[
         recorded: nothing,
         function: || Function::new("bench", spawned_steps),
         status: InvocationStatus::Succeeded,
+        at_once: true,
     },
     Case {
         name: "spawned timers, then suspend",
@@ -109,6 +128,7 @@ const CASES: &[Case] = &[
         recorded: nothing,
         function: || Function::new("bench", spawned_timers),
         status: InvocationStatus::Pending,
+        at_once: true,
     },
     Case {
         name: "map items of one live step",
@@ -116,6 +136,7 @@ const CASES: &[Case] = &[
         recorded: nothing,
         function: || Function::new("bench", map),
         status: InvocationStatus::Succeeded,
+        at_once: true,
     },
     Case {
         name: "map items, 10 at a time",
@@ -123,6 +144,7 @@ const CASES: &[Case] = &[
         recorded: nothing,
         function: || Function::new("bench", narrow_map),
         status: InvocationStatus::Succeeded,
+        at_once: false,
     },
 ];
 
@@ -325,55 +347,97 @@ fn accepted(update: OperationUpdate) -> Operation {
 struct Row {
     name: &'static str,
     size: u32,
-    nanoseconds: f64,
-    requests: f64,
-    runs: u32,
+    best: Duration,
+    requests: u64,
+    samples: u32,
 }
 
-async fn measure(case: &Case, size: u32) -> Row {
-    let function = (case.function)().config(Config::new());
-    let input = input(size, (case.recorded)(size));
-    // The scheduler's clock is coarse: small runs are measured many at a time.
-    let together = (OPERATIONS_MIN / size).max(1);
-    let mut best = Duration::MAX;
-    let mut requests = 0;
-    let mut samples = 0;
+impl Row {
+    fn new(name: &'static str, size: u32) -> Self {
+        Self {
+            name,
+            size,
+            best: Duration::MAX,
+            requests: 0,
+            samples: 0,
+        }
+    }
+
+    /// How many runs make one sample.
+    fn together(&self) -> u32 {
+        (OPERATIONS_MIN / self.size).max(1)
+    }
+
+    fn took(&mut self, time: Duration) {
+        self.best = self.best.min(time);
+        self.samples += 1;
+    }
+
+    fn nanoseconds(&self) -> f64 {
+        let operations = f64::from(self.size) * f64::from(self.together());
+        self.best.as_secs_f64() * 1e9 / operations
+    }
+
+    fn requests_per_operation(&self) -> f64 {
+        self.requests as f64 / f64::from(self.size)
+    }
+}
+
+/// Measures all sizes in turns, so that a slow minute of the machine hits all of them.
+async fn measure(rows: &mut [Row], sample: impl AsyncFn(&mut Row)) {
     let begin = wall_time();
-    while samples < SAMPLES_MIN || wall_time() - begin < MEASURE {
-        let inputs: Vec<_> = (0..together).map(|_| input.clone()).collect();
-        let mut outcomes = Vec::with_capacity(inputs.len());
-        let start = time();
-        for input in inputs {
-            let backend = Arc::new(Memory::default());
-            let outcome = invoke(&function, input, backend.clone(), Request::default()).await;
-            outcomes.push((outcome, backend));
+    let enough = MEASURE * u32::try_from(rows.len()).unwrap_or(1);
+    while rows.iter().any(|row| row.samples < SAMPLES_MIN) || wall_time() - begin < enough {
+        for row in &mut *rows {
+            sample(row).await;
         }
-        let took = time() - start;
-        best = best.min(took);
-        for (outcome, backend) in outcomes {
-            check(case, &outcome);
-            requests = backend.requests.load(Ordering::Relaxed);
-        }
-        samples += 1;
-    }
-    let operations = f64::from(size) * f64::from(together);
-    Row {
-        name: case.name,
-        size,
-        nanoseconds: best.as_secs_f64() * 1e9 / operations,
-        requests: requests as f64 / f64::from(size),
-        runs: samples * together,
     }
 }
 
-/// Time that this thread has spent computing, where the system tells (Linux does), so that what
-/// else runs on the machine does not count; the time of day elsewhere.
+/// What so many tasks cost that hold a kibibyte each, wait once and end: the memory alone.
+async fn sample_tasks(row: &mut Row) {
+    let start = time();
+    for _ in 0..row.together() {
+        let (open, gate) = tokio::sync::watch::channel(false);
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..row.size {
+            let mut gate = gate.clone();
+            tasks.spawn(async move {
+                let memory = std::hint::black_box([1u8; 1_024]);
+                let _ = gate.wait_for(|open| *open).await;
+                std::hint::black_box(memory);
+            });
+        }
+        tokio::task::yield_now().await;
+        let _ = open.send(true);
+        while tasks.join_next().await.is_some() {}
+    }
+    row.took(time() - start);
+}
+
+async fn sample(case: &Case, function: &Function, row: &mut Row) {
+    let input = input(row.size, (case.recorded)(row.size));
+    // Every size handles as many operations, so that each finds as little of them in the caches.
+    let inputs: Vec<_> = (0..row.together()).map(|_| input.clone()).collect();
+    let mut outcomes = Vec::with_capacity(inputs.len());
+    let start = time();
+    for input in inputs {
+        let backend = Arc::new(Memory::default());
+        let outcome = invoke(function, input, backend.clone(), Request::default()).await;
+        outcomes.push((outcome, backend));
+    }
+    row.took(time() - start);
+    for (outcome, backend) in outcomes {
+        check(case, &outcome);
+        row.requests = backend.requests.load(Ordering::Relaxed);
+    }
+}
+
+/// Time that this thread has spent computing, so that what else runs on the machine does not
+/// count.
 fn time() -> Duration {
-    let spent = std::fs::read_to_string("/proc/thread-self/schedstat");
-    let spent = spent
-        .ok()
-        .and_then(|text| text.split(' ').next()?.parse().ok());
-    spent.map_or_else(wall_time, Duration::from_nanos)
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
 }
 
 #[expect(
@@ -403,7 +467,7 @@ fn spread(rows: &[Row], name: &str) -> f64 {
     let costs = || {
         rows.iter()
             .filter(|row| row.name == name)
-            .map(|row| row.nanoseconds)
+            .map(Row::nanoseconds)
     };
     costs().fold(f64::MIN, f64::max) / costs().fold(f64::MAX, f64::min)
 }
@@ -419,16 +483,28 @@ fn print_table(rows: &[Row]) {
             "{:30} {:>8} {:>10.0} {:>12.0} {:>10.4} {:>6}",
             row.name,
             row.size,
-            row.nanoseconds,
-            1e9 / row.nanoseconds,
-            row.requests,
-            row.runs
+            row.nanoseconds(),
+            1e9 / row.nanoseconds(),
+            row.requests_per_operation(),
+            row.samples * row.together()
         );
     }
-    for case in CASES {
-        let spread = spread(rows, case.name);
-        if spread > FLAT {
-            println!("not flat: {} varies by {spread:.2}", case.name);
+    println!();
+    let yardstick = spread(rows, YARDSTICK).max(1.0);
+    for (at, row) in rows.iter().enumerate() {
+        if rows.get(at + 1).is_none_or(|next| next.name != row.name) {
+            let spread = spread(rows, row.name);
+            // So many alive at once cost what memory costs; that much is not ours.
+            let at_once = CASES
+                .iter()
+                .any(|case| case.name == row.name && case.at_once);
+            let memory = if at_once { yardstick } else { 1.0 };
+            let verdict = if spread > FLAT * memory {
+                "not flat"
+            } else {
+                "flat"
+            };
+            println!("{:30} varies by {spread:.2}: {verdict}", row.name);
         }
     }
 }
@@ -444,9 +520,9 @@ fn print_json(rows: &[Row]) {
             serde_json::json!({
                 "name": row.name,
                 "size": row.size,
-                "nanoseconds_per_operation": row.nanoseconds,
-                "requests_per_operation": row.requests,
-                "runs": row.runs,
+                "nanoseconds_per_operation": row.nanoseconds(),
+                "requests_per_operation": row.requests_per_operation(),
+                "runs": row.samples * row.together(),
                 "spread": spread(rows, row.name),
             })
         })

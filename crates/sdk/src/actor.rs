@@ -7,7 +7,7 @@
 use crate::{
     context::{Mode, Scope},
     error::{Error, ErrorKind, OperationRef},
-    lifecycle::{ActorId, Lifecycle},
+    lifecycle::{ActorId, Label, Lifecycle},
     plugin::AttemptInfo,
 };
 use futures_util::task::AtomicWaker;
@@ -81,7 +81,7 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    pub(crate) fn new(lifecycle: &Arc<Lifecycle>, label: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(lifecycle: &Arc<Lifecycle>, label: impl Into<Label>) -> Self {
         let actor = lifecycle.with(|state| state.add_actor(label.into()));
         Self {
             lifecycle: lifecycle.clone(),
@@ -238,8 +238,8 @@ impl Wake for ActorWaker {
 #[derive(Debug)]
 pub(crate) struct Park {
     lifecycle: Arc<Lifecycle>,
-    slot: Arc<Slot>,
-    waker: Waker,
+    /// Made when the future is first polled: many never are.
+    slot: Option<(Arc<Slot>, Waker)>,
 }
 
 /// What a parked future shares with its waker. The actor changes under the lifecycle's lock only.
@@ -254,16 +254,9 @@ struct Slot {
 
 impl Park {
     pub(crate) fn new(lifecycle: &Arc<Lifecycle>) -> Self {
-        let slot = Arc::new(Slot {
-            lifecycle: Arc::downgrade(lifecycle),
-            actor: AtomicU64::new(0),
-            woken: AtomicBool::new(false),
-            outer: AtomicWaker::new(),
-        });
         Self {
             lifecycle: lifecycle.clone(),
-            waker: Waker::from(slot.clone()),
-            slot,
+            slot: None,
         }
     }
 
@@ -273,16 +266,28 @@ impl Park {
     }
 
     /// The future is about to be polled, with the waker that is returned.
-    pub(crate) fn begin(&self, poller: &Poller<'_>) -> &Waker {
+    pub(crate) fn begin(&mut self, poller: &Poller<'_>) -> &Waker {
+        let (slot, waker) = self.slot.get_or_insert_with(|| {
+            let slot = Arc::new(Slot {
+                lifecycle: Arc::downgrade(&self.lifecycle),
+                actor: AtomicU64::new(0),
+                woken: AtomicBool::new(false),
+                outer: AtomicWaker::new(),
+            });
+            let waker = Waker::from(slot.clone());
+            (slot, waker)
+        });
         // In this order: a wake that the flag does not tell about then reaches the owner.
-        self.slot.outer.register(poller.waker());
-        self.slot.woken.store(false, Ordering::SeqCst);
-        &self.waker
+        slot.outer.register(poller.waker());
+        slot.woken.store(false, Ordering::SeqCst);
+        waker
     }
 
     /// The future is pending in `actor`'s poll.
     pub(crate) fn enter(&self, actor: ActorId) {
-        let slot = &*self.slot;
+        let Some((slot, _)) = &self.slot else {
+            return;
+        };
         if slot.actor.load(Ordering::SeqCst) == actor {
             return;
         }
@@ -302,7 +307,9 @@ impl Park {
 
     /// The future is ready or gone.
     pub(crate) fn leave(&self) {
-        self.slot.leave(&self.lifecycle);
+        if let Some((slot, _)) = &self.slot {
+            slot.leave(&self.lifecycle);
+        }
     }
 }
 

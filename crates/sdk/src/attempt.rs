@@ -6,12 +6,22 @@ use crate::{
     context::Scope,
     error::panic_message,
     invocation::Invocation,
+    lifecycle::Label,
     operation::Op,
     plugin::{AttemptInfo, AttemptOutcome, AttemptStatus, OperationInfo},
 };
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::CatchUnwind};
 use outlast_core::wire::ErrorObject;
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use pin_project_lite::pin_project;
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, UnwindSafe},
+    pin::Pin,
+    sync::Arc,
+    task::{Context as Poller, Poll},
+    time::Duration,
+};
+use tokio::time::{Sleep, sleep};
 
 /// How an attempt failed, if not with the user's own error.
 #[derive(Debug)]
@@ -35,25 +45,50 @@ impl Broken {
 }
 
 /// Runs the body of a step or a check.
-pub(crate) async fn run<T>(
+pub(crate) fn run<T>(
     op: &Op,
     body: Arc<Body>,
     announced: &Announced,
     timeout: Option<Duration>,
     future: impl Future<Output = T> + Send,
-) -> Result<T, Broken> {
-    let label = format!("the body of {}", body.operation);
+) -> impl Future<Output = Result<T, Broken>> + Send {
+    let label = Label::Body(op.identity.clone());
     let registration = Registration::new(&op.scope.invocation.lifecycle, label);
     let acting =
         Acting::new(registration, op.scope.clone(), Some(body), future).announced(announced.info());
-    let guarded = AssertUnwindSafe(acting).catch_unwind();
-    let outcome = match timeout {
-        None => Ok(guarded.await),
-        Some(limit) => tokio::time::timeout(limit, guarded)
-            .await
-            .map_err(|_| Broken::Timeout(limit)),
-    };
-    outcome?.map_err(|panic| Broken::Panic(panic_message(panic.as_ref())))
+    Guarded {
+        inner: AssertUnwindSafe(acting).catch_unwind(),
+        limit: timeout.map(|limit| (limit, Box::pin(sleep(limit)))),
+    }
+}
+
+pin_project! {
+    /// A body that may panic and may take too long. A future of its own, because an `async` block
+    /// would keep room for several copies of the user's.
+    struct Guarded<F> {
+        #[pin]
+        inner: CatchUnwind<F>,
+        limit: Option<(Duration, Pin<Box<Sleep>>)>,
+    }
+}
+
+impl<F: Future + UnwindSafe> Future for Guarded<F> {
+    type Output = Result<F::Output, Broken>;
+
+    fn poll(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(outcome) = this.inner.poll(poller) {
+            return Poll::Ready(
+                outcome.map_err(|panic| Broken::Panic(panic_message(panic.as_ref()))),
+            );
+        }
+        if let Some((limit, sleep)) = this.limit
+            && sleep.as_mut().poll(poller).is_ready()
+        {
+            return Poll::Ready(Err(Broken::Timeout(*limit)));
+        }
+        Poll::Pending
+    }
 }
 
 /// Tells the plugins about an attempt: its start now, its end when told, or that it was given up.
@@ -139,7 +174,7 @@ impl Drop for Announced {
 /// Runs the body of a context as an actor of its own.
 pub(crate) fn run_context<T>(
     scope: &Arc<Scope>,
-    label: String,
+    label: Label,
     announced: &Announced,
     future: impl Future<Output = T> + Send,
 ) -> impl Future<Output = T> + Send {

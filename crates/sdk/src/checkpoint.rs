@@ -12,6 +12,7 @@ use outlast_core::{
 };
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     task::Waker,
 };
 
@@ -239,7 +240,10 @@ impl Batch {
                 failure.parent_id.clone_from(&update.parent_id);
                 failure.name.clone_from(&update.name);
                 failure.sub_type.clone_from(&update.sub_type);
-                failure.error = Some(ErrorObject::new("CheckpointRejectedError", reason));
+                failure.error = Some(Arc::new(ErrorObject::new(
+                    "CheckpointRejectedError",
+                    reason,
+                )));
                 return Some(failure);
             }
             let block = matches!(

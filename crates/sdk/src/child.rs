@@ -12,6 +12,7 @@ use crate::{
     context::{CloseOnDrop, Context, Mode},
     error::{Error, ErrorKind, Result},
     future::Running,
+    lifecycle::Label,
     operation::Op,
     plugin::OperationInfo,
     step::relabel,
@@ -209,7 +210,7 @@ where
     let scope = op.inner_scope(mode, flat);
     let _close = CloseOnDrop(scope.clone());
     let announced = Announced::context(op, mode != Mode::Execution);
-    let label = format!("the body of {}", op.reference());
+    let label = Label::Body(op.identity.clone());
     // Called inside the context: what the closure does before its future belongs to it too.
     let ctx = Context::new(scope.clone());
     let future = async { body(ctx).await };

@@ -326,7 +326,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> Poller<'_, S> {
                 Ok(update) => self.op.commit(update).await,
                 Err(error) => {
                     let mut update = self.op.update(OperationAction::Fail);
-                    update.error = Some(error.into_record());
+                    update.error = Some(Arc::new(error.into_record()));
                     self.op.commit(update).await
                 }
             });

@@ -5,6 +5,7 @@ use crate::{
     actor::misuse,
     codec::Coding,
     error::{Error, ErrorKind},
+    future::Stop,
     invocation::{Invocation, LambdaContext},
     lifecycle::Report,
     operation::Claim,
@@ -227,7 +228,7 @@ pub(crate) struct Scope {
     closed: AtomicBool,
     last_end: AtomicU64,
     draws: AtomicU64,
-    spawned: Mutex<Vec<Weak<futures_util::future::AbortHandle>>>,
+    spawned: Mutex<Vec<Weak<dyn Stop>>>,
 }
 
 impl fmt::Debug for Scope {
@@ -377,11 +378,11 @@ impl Scope {
     /// dropped.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        for handle in lock(&self.spawned)
+        for work in lock(&self.spawned)
             .drain(..)
-            .filter_map(|handle| handle.upgrade())
+            .filter_map(|work| work.upgrade())
         {
-            handle.abort();
+            work.stop();
         }
     }
 
@@ -398,18 +399,20 @@ impl Scope {
     }
 
     /// Spawned work that ends with this context.
-    pub(crate) fn adopt(&self, handle: &Arc<futures_util::future::AbortHandle>) {
+    pub(crate) fn adopt(&self, work: Weak<dyn Stop>) {
         let mut spawned = lock(&self.spawned);
         // Closing marks first and drains then, so one of the two stops it.
         if self.closed.load(Ordering::Acquire) {
-            handle.abort();
+            if let Some(work) = work.upgrade() {
+                work.stop();
+            }
             return;
         }
         // Forget finished ones now and then, so that the list stays as long as what is alive.
         if spawned.len() == spawned.capacity() {
-            spawned.retain(|known| known.strong_count() > 0);
+            spawned.retain(|known| known.upgrade().is_some_and(|work| !work.is_stopped()));
         }
-        spawned.push(Arc::downgrade(handle));
+        spawned.push(work);
     }
 }
 

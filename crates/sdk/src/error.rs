@@ -6,6 +6,7 @@
 
 use outlast_core::{
     id::Position,
+    replay::Identity,
     wire::{ErrorObject, OperationType, error_type},
 };
 use serde::de::DeserializeOwned;
@@ -117,6 +118,16 @@ pub struct OperationRef {
     pub name: Option<Arc<str>>,
     /// Where it stands in the execution.
     pub position: Position,
+}
+
+impl OperationRef {
+    pub(crate) fn of(identity: &Identity) -> Self {
+        Self {
+            operation_type: identity.operation_type,
+            name: identity.name.clone(),
+            position: identity.position.clone(),
+        }
+    }
 }
 
 impl fmt::Display for OperationRef {

@@ -6,21 +6,22 @@ use crate::{
     backend::BoxFuture,
     context::Scope,
     error::{Error, ErrorKind, Result, panic_message},
-    lifecycle::{ActorId, Fault},
+    lifecycle::{ActorId, Fault, Label},
     operation::Op,
 };
-use futures_util::{
-    FutureExt as _,
-    future::{FusedFuture, abortable},
-};
+use futures_util::{FutureExt as _, future::FusedFuture, task::AtomicWaker};
 use outlast_core::{replay::Identity, wire::ErrorObject};
+use pin_project_lite::pin_project;
 use std::{
     cell::Cell,
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context as Poller, Poll},
 };
 
@@ -193,28 +194,25 @@ impl<T: Send + 'static> Running<'static, T> {
         let scope = self.scope.clone();
         let identity = self.identity.clone();
         let lifecycle = scope.invocation.lifecycle.clone();
-        let cell = Arc::new(Mutex::new(None));
+        let shared = Arc::new(Spawned::default());
         if let Some(error) = misuse(&scope) {
-            let cell = Arc::new(Mutex::new(Some(Err(error))));
+            shared.put(Err(error));
             return DurableFuture {
-                cell,
+                shared,
                 actor: 0,
                 identity,
                 park: Park::new(&lifecycle),
                 done: false,
             };
         }
-        let label = format!("spawned {} {}", identity.sub_type, identity.position);
-        let registration = Registration::new(&lifecycle, label);
+        let registration = Registration::new(&lifecycle, Label::Spawned(identity.clone()));
         let actor = registration.actor;
-        let result = cell.clone();
+        let result = shared.clone();
         let invocation = scope.invocation.clone();
         let body = AssertUnwindSafe(self)
             .catch_unwind()
             .map(move |outcome| match outcome {
-                Ok(outcome) => {
-                    *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome)
-                }
+                Ok(outcome) => result.put(outcome),
                 Err(panic) => {
                     let error = ErrorObject::new("panic", panic_message(panic.as_ref()));
                     invocation
@@ -222,15 +220,14 @@ impl<T: Send + 'static> Running<'static, T> {
                         .with(|state| state.fail(Fault::Execution(error)));
                 }
             });
-        let (task, handle) = abortable(Acting::new(registration, scope.clone(), None, body));
-        let handle = Arc::new(handle);
-        scope.adopt(&handle);
-        scope.invocation.spawn(Box::pin(async move {
-            let _ = task.await;
-            drop(handle);
+        let body = Acting::new(registration, scope.clone(), None, body);
+        scope.adopt(Arc::downgrade(&shared) as Weak<dyn Stop>);
+        scope.invocation.spawn(Box::pin(Task {
+            body: Some(body),
+            shared: shared.clone(),
         }));
         DurableFuture {
-            cell,
+            shared,
             actor,
             identity,
             park: Park::new(&lifecycle),
@@ -239,7 +236,82 @@ impl<T: Send + 'static> Running<'static, T> {
     }
 }
 
-type Slot<T> = Arc<Mutex<Option<Result<T>>>>;
+/// What spawned work shares with its handle and with the context it belongs to.
+struct Spawned<T> {
+    outcome: Mutex<Option<Result<T>>>,
+    stopped: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl<T> Default for Spawned<T> {
+    fn default() -> Self {
+        Self {
+            outcome: Mutex::new(None),
+            stopped: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        }
+    }
+}
+
+impl<T> Spawned<T> {
+    fn put(&self, outcome: Result<T>) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    }
+
+    fn take(&self) -> Option<Result<T>> {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.take()
+    }
+}
+
+/// Spawned work that its context can end.
+pub(crate) trait Stop: Send + Sync {
+    fn stop(&self);
+    /// Whether there is nothing left to stop.
+    fn is_stopped(&self) -> bool;
+}
+
+impl<T: Send> Stop for Spawned<T> {
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+}
+
+pin_project! {
+    /// Spawned work as the executor sees it: it ends when the body does or when it is stopped.
+    struct Task<F, T> {
+        #[pin]
+        body: Option<F>,
+        shared: Arc<Spawned<T>>,
+    }
+}
+
+impl<F: Future<Output = ()>, T: Send> Future for Task<F, T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<()> {
+        let mut this = self.project();
+        // In this order: whoever stops it later finds the waker.
+        this.shared.waker.register(poller.waker());
+        let pending = !this.shared.is_stopped()
+            && this
+                .body
+                .as_mut()
+                .as_pin_mut()
+                .is_some_and(|body| body.poll(poller).is_pending());
+        if pending && !this.shared.is_stopped() {
+            return Poll::Pending;
+        }
+        this.body.set(None);
+        this.shared.stopped.store(true, Ordering::Release);
+        Poll::Ready(())
+    }
+}
 
 /// A handle to a spawned operation: it has started, awaiting it waits for its outcome.
 ///
@@ -248,7 +320,7 @@ type Slot<T> = Arc<Mutex<Option<Result<T>>>>;
 /// not stop the operation.
 #[must_use = "the outcome of a spawned operation is lost unless its handle is awaited"]
 pub struct DurableFuture<T> {
-    cell: Slot<T>,
+    shared: Arc<Spawned<T>>,
     actor: ActorId,
     identity: Arc<Identity>,
     park: Park,
@@ -286,12 +358,7 @@ impl<T> Future for DurableFuture<T> {
         });
         if finished {
             // The outcome is stored before the actor goes; without one it was given up for good.
-            let taken = this
-                .cell
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            if let Some(result) = taken {
+            if let Some(result) = this.shared.take() {
                 return this.finish(result);
             }
         }

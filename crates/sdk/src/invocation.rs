@@ -484,7 +484,7 @@ async fn conclude(
                 OperationType::Execution,
                 OperationAction::Fail,
             );
-            update.error = Some(error);
+            update.error = Some(Arc::new(error));
             close(invocation, update, backend, InvocationOutput::failed(None)).await
         }
     }

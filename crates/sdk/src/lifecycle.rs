@@ -15,7 +15,10 @@
 mod drift;
 mod report;
 
-use crate::checkpoint::{Batch, Queue};
+use crate::{
+    checkpoint::{Batch, Queue},
+    error::OperationRef,
+};
 use hashbrown::HashMap;
 use outlast_core::{
     id::OperationId,
@@ -73,10 +76,38 @@ pub(crate) enum Fault {
     Mismatch(Box<Mismatch>),
 }
 
+/// What an actor is called, written out only when somebody asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Label {
+    Named(&'static str),
+    /// The body of a step, a check or a context.
+    Body(Arc<Identity>),
+    /// An operation that was spawned.
+    Spawned(Arc<Identity>),
+}
+
+impl From<&'static str> for Label {
+    fn from(name: &'static str) -> Self {
+        Self::Named(name)
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::Body(identity) => write!(f, "the body of {}", OperationRef::of(identity)),
+            Self::Spawned(identity) => {
+                write!(f, "spawned {} {}", identity.sub_type, identity.position)
+            }
+        }
+    }
+}
+
 /// One piece of user code with a stack of its own: the handler, a child context's body, a step's
 /// body, spawned work.
 struct Actor {
-    label: Arc<str>,
+    label: Label,
     /// Its durable futures that are pending and have not been woken since.
     parked: u32,
     /// A wake is outstanding: it will be polled.
@@ -270,7 +301,7 @@ impl State {
     // --- actors -------------------------------------------------------------------------------
 
     /// Registers an actor as runnable, before anything can wait for it.
-    pub(crate) fn add_actor(&mut self, label: Arc<str>) -> ActorId {
+    pub(crate) fn add_actor(&mut self, label: Label) -> ActorId {
         self.last_actor += 1;
         self.actors.insert(
             self.last_actor,

@@ -7,12 +7,13 @@
 use crate::{
     actor::Current,
     checkpoint::Delivery,
-    codec::{Coding, Place},
+    codec::{CodecError, Coding, Place},
     context::{Mode, Scope},
     error::{Error, ErrorKind, OperationRef, Result},
     lifecycle::{Fault, OperationState},
     plugin::OperationInfo,
 };
+use futures_util::future::Either;
 use outlast_core::{
     id::{OperationId, Position, digest128},
     limits,
@@ -25,7 +26,8 @@ use outlast_core::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
-    future::{Future, pending},
+    cell::RefCell,
+    future::{Future, Pending, Ready, pending, ready},
     pin::Pin,
     sync::Arc,
     task::{Context as Poller, Poll},
@@ -44,12 +46,12 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// The operation at this position.
-    pub(crate) fn operation(self, operation_type: OperationType, sub_type: &str) -> Op {
+    pub(crate) fn operation(self, operation_type: OperationType, sub_type: &'static str) -> Op {
         let identity = Identity {
             id: self.position.id(),
             position: self.position,
             operation_type,
-            sub_type: sub_type.into(),
+            sub_type: shared(sub_type),
             name: self.name,
             parent_id: self.scope.record_id.clone(),
         };
@@ -67,6 +69,21 @@ impl Claim {
     }
 }
 
+/// One copy of a label for all operations that bear it.
+fn shared(label: &'static str) -> Arc<str> {
+    thread_local! {
+        static LABELS: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
+    }
+    LABELS.with_borrow_mut(|labels| {
+        if let Some(known) = labels.iter().find(|known| ***known == *label) {
+            return known.clone();
+        }
+        let label: Arc<str> = label.into();
+        labels.push(label.clone());
+        label
+    })
+}
+
 /// One durable operation of this invocation.
 #[derive(Debug)]
 pub(crate) struct Op {
@@ -80,11 +97,7 @@ pub(crate) struct Op {
 
 impl Op {
     pub(crate) fn reference(&self) -> OperationRef {
-        OperationRef {
-            operation_type: self.identity.operation_type,
-            name: self.identity.name.clone(),
-            position: self.identity.position.clone(),
-        }
+        OperationRef::of(&self.identity)
     }
 
     pub(crate) fn id(&self) -> &OperationId {
@@ -216,8 +229,8 @@ impl Op {
     }
 
     /// Parks for ever, as an operation whose outcome no longer matters.
-    pub(crate) async fn never<T>(&self) -> T {
-        pending().await
+    pub(crate) fn never<T>(&self) -> Pending<T> {
+        pending()
     }
 
     /// The newest record.
@@ -229,7 +242,7 @@ impl Op {
     }
 
     /// A status that no version of the protocol gives this operation: the execution cannot go on.
-    pub(crate) async fn unexpected<T>(&self, status: OperationStatus) -> T {
+    pub(crate) fn unexpected<T>(&self, status: OperationStatus) -> Pending<T> {
         let message = format!(
             "{} has the status {status}, which such an operation never has",
             self.reference()
@@ -238,16 +251,15 @@ impl Op {
             "UnexpectedStatusError",
             message,
         )))
-        .await
     }
 
     /// Ends the invocation from here; never resolves.
-    pub(crate) async fn abort<T>(&self, fault: Fault) -> T {
+    pub(crate) fn abort<T>(&self, fault: Fault) -> Pending<T> {
         self.scope
             .invocation
             .lifecycle
             .with(|state| state.fail(fault));
-        pending().await
+        pending()
     }
 
     // --- updates ------------------------------------------------------------------------------
@@ -262,9 +274,10 @@ impl Op {
         update
     }
 
-    /// Hands an update to the writer, and waits until it is durable if `delivery` says so. Never
-    /// resolves below a context that has already been closed: the backend would refuse the write.
-    pub(crate) async fn send(&self, update: OperationUpdate, delivery: Delivery) {
+    /// Hands an update to the writer now; the future waits until it is durable if `delivery` says so.
+    /// It never resolves below a context that has already been closed: the backend would refuse the
+    /// write.
+    pub(crate) fn send(&self, update: OperationUpdate, delivery: Delivery) -> Sent<'_> {
         let invocation = &self.scope.invocation;
         // The start of a later attempt is not the start of the operation.
         let starts = update.action == OperationAction::Start && !invocation.hooks.is_empty();
@@ -276,25 +289,21 @@ impl Op {
         }
         let queued = invocation.lifecycle.with(|state| {
             if self.scope.is_orphaned() {
-                return None;
+                return Awaits::Nothing;
             }
             let number = state
                 .queue
                 .push(update, delivery, invocation.config.clock.now());
             state.notify_driver();
-            let wait = delivery == Delivery::Synchronous || state.queue.is_congested();
-            Some((number, wait))
-        });
-        match queued {
-            None => self.never().await,
-            Some((_, false)) => {}
-            Some((number, true)) => {
-                Acknowledged {
-                    op: self,
-                    number: Some(number),
-                }
-                .await
+            if delivery == Delivery::Synchronous || state.queue.is_congested() {
+                Awaits::Update(number)
+            } else {
+                Awaits::Done
             }
+        });
+        Sent {
+            op: self,
+            awaits: queued,
         }
     }
 
@@ -314,20 +323,26 @@ impl Op {
     }
 
     /// Sends synchronously and gives the record that the backend answered with.
-    pub(crate) async fn commit(&self, update: OperationUpdate) -> Arc<Operation> {
-        self.send(update, Delivery::Synchronous).await;
-        match self.record() {
-            Some(record) => record,
-            None => {
-                let message = format!(
-                    "the backend accepted {} but did not show its record",
-                    self.reference()
-                );
-                self.abort(Fault::Invocation(ErrorObject::new(
-                    "ProtocolError",
-                    message,
-                )))
-                .await
+    pub(crate) fn commit(
+        &self,
+        update: OperationUpdate,
+    ) -> impl Future<Output = Arc<Operation>> + Send {
+        let sent = self.send(update, Delivery::Synchronous);
+        async move {
+            sent.await;
+            match self.record() {
+                Some(record) => record,
+                None => {
+                    let message = format!(
+                        "the backend accepted {} but did not show its record",
+                        self.reference()
+                    );
+                    self.abort(Fault::Invocation(ErrorObject::new(
+                        "ProtocolError",
+                        message,
+                    )))
+                    .await
+                }
             }
         }
     }
@@ -356,7 +371,7 @@ impl Op {
     /// Closes a context with an error, and gives the error as its record tells it.
     pub(crate) async fn close_failed(&self, kind: ErrorKind, error: Error) -> Error {
         let mut update = self.update(OperationAction::Fail);
-        update.error = Some(error.into_record());
+        update.error = Some(Arc::new(error.into_record()));
         let record = self.commit(update).await;
         self.finish(&record);
         self.failure(kind, record.error())
@@ -447,18 +462,17 @@ impl Op {
         }
     }
 
-    async fn codec_failure(&self, what: &str, error: crate::codec::CodecError) -> Error {
+    fn codec_failure(&self, what: &str, error: CodecError) -> Either<Ready<Error>, Pending<Error>> {
         let message = format!("its value cannot be {what}: {error}");
         if error.retryable {
             let message = format!("{}: {message}", self.reference());
-            return self
-                .abort(Fault::Invocation(ErrorObject::new(
-                    "RetryableSerDesError",
-                    message,
-                )))
-                .await;
+            return Either::Right(self.abort(Fault::Invocation(ErrorObject::new(
+                "RetryableSerDesError",
+                message,
+            ))));
         }
-        Error::of_kind(ErrorKind::Codec, Some(self.reference()), message)
+        let operation = Some(self.reference());
+        Either::Left(ready(Error::of_kind(ErrorKind::Codec, operation, message)))
     }
 
     /// Fails if a payload is larger than the backend takes.
@@ -479,18 +493,31 @@ impl Op {
     }
 }
 
-/// Resolves when an update is durable.
-struct Acknowledged<'a> {
+/// An update that was handed to the writer.
+#[must_use = "an update that was sent is to be awaited"]
+pub(crate) struct Sent<'a> {
     op: &'a Op,
-    number: Option<u64>,
+    awaits: Awaits,
 }
 
-impl Future for Acknowledged<'_> {
+/// What the sender of an update waits for.
+enum Awaits {
+    /// For nothing: the writer has it.
+    Done,
+    /// Until the update with this number is durable.
+    Update(u64),
+    /// For nothing that will ever come: it was not taken.
+    Nothing,
+}
+
+impl Future for Sent<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<()> {
-        let Some(number) = self.number else {
-            return Poll::Ready(());
+        let number = match self.awaits {
+            Awaits::Done => return Poll::Ready(()),
+            Awaits::Nothing => return Poll::Pending,
+            Awaits::Update(number) => number,
         };
         let lifecycle = &self.op.scope.invocation.lifecycle;
         let done =
@@ -498,14 +525,14 @@ impl Future for Acknowledged<'_> {
         if !done {
             return Poll::Pending;
         }
-        self.number = None;
+        self.awaits = Awaits::Done;
         Poll::Ready(())
     }
 }
 
-impl Drop for Acknowledged<'_> {
+impl Drop for Sent<'_> {
     fn drop(&mut self) {
-        if let Some(number) = self.number {
+        if let Awaits::Update(number) = self.awaits {
             self.op
                 .scope
                 .invocation

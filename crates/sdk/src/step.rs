@@ -277,7 +277,7 @@ where
         } = self;
         let coding = coding.or(&op.scope.coding);
         Running::new(op, move |op| {
-            let runner = Runner {
+            let mut runner = Runner {
                 op,
                 body,
                 retry,
@@ -287,7 +287,7 @@ where
                 coding,
                 typed,
             };
-            runner.run()
+            async move { runner.run().await }
         })
     }
 }
@@ -317,7 +317,7 @@ where
     T: Serialize + DeserializeOwned + Send + 'static,
     E: Into<BoxError> + Send + 'static,
 {
-    async fn run(mut self) -> Result<T> {
+    async fn run(&mut self) -> Result<T> {
         self.op.check()?;
         let mut record = self.op.meet().await;
         // Only a record from an earlier invocation can mean an interrupted attempt.
@@ -495,7 +495,11 @@ where
     }
 
     /// Records a failed attempt: scheduled again, or for good.
-    async fn fail(&self, failed: Failed, attempt: u32) -> Arc<Operation> {
+    fn fail(
+        &self,
+        failed: Failed,
+        attempt: u32,
+    ) -> impl Future<Output = Arc<Operation>> + Send + use<'_, T, E> {
         let Failed {
             record,
             error,
@@ -513,11 +517,11 @@ where
         } else {
             OperationAction::Fail
         });
-        update.error = Some(record);
+        update.error = Some(Arc::new(record));
         update.step_options = delay.map(|delay| StepOptions {
             next_attempt_delay_seconds: Some(delay),
         });
-        self.op.commit(update).await
+        self.op.commit(update)
     }
 }
 

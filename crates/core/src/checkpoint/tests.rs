@@ -12,7 +12,7 @@ use crate::{
     },
     world::*,
 };
-use alloc::{format, string::String, vec, vec::Vec};
+use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 fn running() -> World {
     let mut world = World::new();
@@ -328,7 +328,7 @@ fn contexts_keep_whether_their_children_are_needed() {
     world.checkpoint([
         start_context("c"),
         OperationUpdate {
-            error: Some(error.clone()),
+            error: Some(Arc::new(error.clone())),
             ..update(Type::Context, Action::Fail, "c")
         },
     ]);
@@ -353,7 +353,7 @@ fn an_execution_update_closes_under_any_id() {
         if action == Action::Succeed {
             close.payload = Some("\"big\"".into());
         } else {
-            close.error = Some(ErrorObject::new("E", "m"));
+            close.error = Some(Arc::new(ErrorObject::new("E", "m")));
         }
         let response = world.checkpoint([succeed_step("s", "1"), close]);
         assert_eq!(response.checkpoint_token, None);

@@ -10,7 +10,7 @@ use crate::{
     },
     world::*,
 };
-use alloc::{format, string::String, vec, vec::Vec};
+use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 /// A running handler that has started a context `c`, a step `s` and a wait `w`.
 fn world() -> World {
@@ -160,7 +160,7 @@ fn b7_the_status_must_allow_the_action() {
 
 #[test]
 fn b8_and_b9_payload_and_error_fit_the_action() {
-    let error = || Some(ErrorObject::new("E", "m"));
+    let error = || Some(Arc::new(ErrorObject::new("E", "m")));
     for operation_type in [Type::Step, Type::Context, Type::Execution] {
         let succeed = OperationUpdate {
             error: error(),
@@ -263,11 +263,11 @@ fn b13_payloads_and_errors_keep_their_sizes() {
     accepted([payload(PAYLOAD_BYTES_MAX)]);
     refused([payload(PAYLOAD_BYTES_MAX + 1)], "payload too large");
     let error = |bytes: usize| OperationUpdate {
-        error: Some(ErrorObject {
+        error: Some(Arc::new(ErrorObject {
             error_message: Some("x".repeat(bytes - 4)),
             error_type: Some("type".into()),
             ..ErrorObject::default()
-        }),
+        })),
         ..fail_step("n", "")
     };
     accepted([error(1_048_575)]);

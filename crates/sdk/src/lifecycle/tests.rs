@@ -766,8 +766,8 @@ fn the_report_names_who_waits_for_something_foreign_before_who_runs() {
     );
     let holder = &report.holders[0];
     assert!(holder.waits_for_foreign && !holder.is_polled);
-    for number in 4..=6 {
-        state.add_actor(format!("spawned Step {number}").into());
+    for spawned in ["spawned Step 4", "spawned Step 5", "spawned Step 6"] {
+        state.add_actor(spawned.into());
     }
     assert!(
         state

@@ -237,6 +237,7 @@ impl Closed {
 }
 
 fn store(operation: &mut Operation, result: Option<Payload>, error: Option<ErrorObject>) {
+    let error = error.map(Arc::new);
     match operation.operation_type {
         OperationType::Step => {
             let details = operation.step_details.get_or_insert_default();
