@@ -244,7 +244,8 @@ fn seconds(seconds: u32) -> i32 {
     i32::try_from(seconds).unwrap_or(i32::MAX)
 }
 
-fn error_to_aws(error: ErrorObject) -> aws::ErrorObject {
+fn error_to_aws(error: Arc<ErrorObject>) -> aws::ErrorObject {
+    let error = Arc::unwrap_or_clone(error);
     aws::ErrorObject::builder()
         .set_error_type(error.error_type)
         .set_error_message(error.error_message)
@@ -342,13 +343,13 @@ fn timestamp(at: DateTime) -> std::result::Result<Timestamp, String> {
         .map_err(|_| format!("the timestamp {} before the Unix epoch", at.secs()))
 }
 
-fn error_from_aws(error: aws::ErrorObject) -> ErrorObject {
-    ErrorObject {
+fn error_from_aws(error: aws::ErrorObject) -> Arc<ErrorObject> {
+    Arc::new(ErrorObject {
         error_type: error.error_type,
         error_message: error.error_message,
         error_data: error.error_data,
         stack_trace: error.stack_trace,
-    }
+    })
 }
 
 // --- the runtime --------------------------------------------------------------------------------

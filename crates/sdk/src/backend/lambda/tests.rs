@@ -105,13 +105,13 @@ fn in_seconds(value: Value) -> Value {
     }
 }
 
-fn error(n: u32) -> ErrorObject {
-    ErrorObject {
+fn error(n: u32) -> Arc<ErrorObject> {
+    Arc::new(ErrorObject {
         error_type: Some(format!("Type{n}")),
         error_message: Some("no \"money\" – sorry".to_owned()),
         error_data: Some("{}".to_owned()),
         stack_trace: Some(vec!["here".to_owned(), "there".to_owned()]),
-    }
+    })
 }
 
 fn full_update(n: u32, operation_type: OperationType, action: OperationAction) -> OperationUpdate {
