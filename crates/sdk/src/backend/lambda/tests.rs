@@ -152,7 +152,7 @@ fn updates() -> Vec<OperationUpdate> {
     });
     let cancel = full_update(6, T::Wait, A::Cancel);
     let mut fail = full_update(7, T::Execution, A::Fail);
-    fail.error = Some(ErrorObject::default());
+    fail.error = Some(Arc::default());
     let bare = OperationUpdate::new("id-8".into(), T::Step, A::Start);
     vec![context, step, wait, callback, invoke, cancel, fail, bare]
 }
@@ -242,7 +242,7 @@ fn operations() -> Vec<Operation> {
     let mut invoke = full(6, T::ChainedInvoke, S::Stopped);
     invoke.chained_invoke_details = Some(ChainedInvokeDetails {
         result: Some("r".into()),
-        error: Some(ErrorObject::default()),
+        error: Some(Arc::default()),
     });
     let bare = Operation::new("id-7".into(), T::Step, S::Ready, at(0));
     let done = Operation::new("id-8".into(), T::Step, S::Succeeded, start);
