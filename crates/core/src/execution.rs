@@ -418,6 +418,11 @@ impl Execution {
         &self.profile
     }
 
+    /// The same, to keep.
+    pub fn shared_profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
     /// Its ARN as text.
     pub fn arn(&self) -> &Arc<str> {
         &self.arn_text

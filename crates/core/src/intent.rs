@@ -107,6 +107,11 @@ impl Execution {
         Ok(intents)
     }
 
+    /// Whether the outside still has something to do.
+    pub fn has_intents(&self) -> bool {
+        self.notify_parent || !self.operations.outstanding().is_empty()
+    }
+
     /// Whether this intent has not been acknowledged.
     pub fn is_outstanding(&self, intent: &IntentKey) -> bool {
         match intent {

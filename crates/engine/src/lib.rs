@@ -2,7 +2,26 @@
 //!
 //! It stores, wakes and invokes; every rule is `outlast-core`'s. One decision of the core becomes
 //! one commit of a [`Store`](store::Store), and nothing is acknowledged before that commit is
-//! durable. The engine knows neither HTTP nor AWS: hosts of functions implement an invoker, front
-//! doors call the engine's methods.
+//! durable. The engine knows neither HTTP nor AWS: hosts of functions implement an
+//! [`Invoker`](invoker::Invoker), front doors call the methods of [`Engine`].
 
+mod cell;
+mod cells;
+pub mod clock;
+mod dispatch;
+mod engine;
+mod error;
+mod frame;
+mod function;
+mod intents;
+pub mod invoker;
+mod quarantine;
+pub mod random;
+mod requests;
 pub mod store;
+mod wakes;
+
+pub use engine::{Engine, Options, Parts, Started, WeakEngine};
+pub use error::Error;
+pub use function::Registered;
+pub use requests::{End, Health, execution_id};

@@ -1,7 +1,7 @@
 //! A program's functions, and the home they run in.
 //!
 //! [`App::run`] looks where it is and serves that home. It runs nothing by itself: inside AWS Lambda
-//! the [Lambda backend](crate::backend) does.
+//! the [Lambda backend](crate::backend) does, elsewhere the [embedded engine](crate::Embedded).
 
 use crate::{
     context::Context,
@@ -30,9 +30,9 @@ use std::future::Future;
 ///
 /// Inside AWS Lambda, with the feature `lambda`, the program serves the Lambda runtime. If it has
 /// several functions, the one named like the Lambda function (`AWS_LAMBDA_FUNCTION_NAME`) is
-/// served; a program with one function needs no such agreement of names. Outside Lambda there is no
-/// home in this release: the embedded engine comes with the next one, and
-/// [`outlast::testing`](https://docs.rs/outlast/latest/outlast/testing/) runs functions until then.
+/// served; a program with one function needs no such agreement of names. Elsewhere, with the feature
+/// `embedded` (on by default), an engine in this process keeps everything in a folder: `OUTLAST_DATA`
+/// names it, `.outlast` is the default.
 ///
 /// # Portability
 ///
@@ -48,7 +48,7 @@ use std::future::Future;
 /// against the service.
 #[derive(Clone, Debug, Default)]
 pub struct App {
-    functions: Vec<Function>,
+    pub(crate) functions: Vec<Function>,
 }
 
 impl App {
@@ -86,11 +86,13 @@ impl App {
         self
     }
 
-    /// Serves the home the program runs in, until that home ends it.
+    /// Serves the home the program runs in, until that home ends it: on the embedded engine, until
+    /// Ctrl-C.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when no function is registered, when two have the same name, or
-    /// when none fits the Lambda function; [`ErrorKind::Unsupported`] where there is no home.
+    /// when none fits the Lambda function; [`ErrorKind::Engine`] when the folder cannot be used, or
+    /// can no longer be written; [`ErrorKind::Unsupported`] where there is no home.
     ///
     /// # Cancellation
     /// Dropping the future abandons the invocation in progress; whoever invoked it repeats it.
@@ -99,17 +101,30 @@ impl App {
             Home::Lambda { function_name } => {
                 serve_lambda(self.choose(function_name.as_deref())?).await
             }
-            Home::Nowhere => {
-                self.check()?;
-                Err(Error::of_kind(
-                    ErrorKind::Unsupported,
-                    None,
-                    "this program does not run inside AWS Lambda, and this release has no other home: the embedded \
-                     engine comes with the next release; until then `outlast::testing` (feature `testing`) runs \
-                     functions on your machine",
-                ))
-            }
+            Home::Here => serve_here(self).await,
         }
+    }
+
+    /// Opens the embedded engine on the folder that `OUTLAST_DATA` names, or `.outlast`: executions
+    /// that were running go on, and new ones can be started.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] when no function is registered or two have the same name;
+    /// [`ErrorKind::Engine`] when the folder cannot be used, for example because another process
+    /// does.
+    #[cfg(feature = "embedded")]
+    pub async fn open(self) -> Result<crate::Embedded> {
+        self.open_at(crate::embedded::data_folder()).await
+    }
+
+    /// Opens the embedded engine on a folder.
+    ///
+    /// # Errors
+    /// As [`App::open`].
+    #[cfg(feature = "embedded")]
+    pub async fn open_at(self, folder: impl AsRef<std::path::Path>) -> Result<crate::Embedded> {
+        self.check()?;
+        crate::Embedded::open(self, folder.as_ref()).await
     }
 
     /// The function that this Lambda function is.
@@ -159,8 +174,8 @@ fn invalid(message: impl Into<String>) -> Error {
 enum Home {
     /// Inside AWS Lambda, or whatever serves the Lambda Runtime API.
     Lambda { function_name: Option<String> },
-    /// Started by hand.
-    Nowhere,
+    /// Anywhere else.
+    Here,
 }
 
 impl Home {
@@ -169,9 +184,44 @@ impl Home {
             Some(_) => Self::Lambda {
                 function_name: variable("AWS_LAMBDA_FUNCTION_NAME"),
             },
-            None => Self::Nowhere,
+            None => Self::Here,
         }
     }
+}
+
+#[cfg(feature = "embedded")]
+#[expect(clippy::print_stderr, reason = "a person started it and wants to know")]
+async fn serve_here(app: App) -> Result<()> {
+    let names: Vec<String> = app
+        .functions
+        .iter()
+        .map(|function| function.name().to_owned())
+        .collect();
+    let home = app.open().await?;
+    eprintln!(
+        "outlast: the embedded engine serves {} on {}; Ctrl-C ends it. Start executions from code with \
+         `App::open` and `start`.",
+        names.join(", "),
+        home.folder().display()
+    );
+    tokio::select! {
+        biased;
+        error = home.failed() => return Err(error),
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    home.shut_down().await;
+    Ok(())
+}
+
+#[cfg(not(feature = "embedded"))]
+async fn serve_here(app: App) -> Result<()> {
+    app.check()?;
+    Err(Error::of_kind(
+        ErrorKind::Unsupported,
+        None,
+        "this program does not run inside AWS Lambda, and it was built without the embedded engine: turn it on \
+         with `cargo add outlast --features embedded`",
+    ))
 }
 
 #[cfg(feature = "lambda")]
@@ -211,11 +261,8 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
-        assert_eq!(home(&[]), Home::Nowhere);
-        assert_eq!(
-            home(&[("AWS_LAMBDA_FUNCTION_NAME", "order")]),
-            Home::Nowhere
-        );
+        assert_eq!(home(&[]), Home::Here);
+        assert_eq!(home(&[("AWS_LAMBDA_FUNCTION_NAME", "order")]), Home::Here);
         assert_eq!(
             home(&[
                 ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001"),
@@ -250,14 +297,6 @@ mod tests {
         let message = |names| app(names).choose(None).unwrap_err().message().to_owned();
         assert!(message(&[]).contains("no functions"));
         assert!(message(&["a", "b", "a"]).contains("two functions are named 'a'"));
-    }
-
-    #[tokio::test]
-    async fn outside_lambda_the_way_to_run_functions_is_named() {
-        let error = app(&["order"]).run().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.message().contains("next release"), "{error}");
-        assert!(error.message().contains("outlast::testing"), "{error}");
     }
 
     #[cfg(not(feature = "lambda"))]

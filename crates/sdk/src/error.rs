@@ -78,6 +78,10 @@ pub enum ErrorKind {
     ForeignTask,
     /// Something this home of the program cannot do.
     Unsupported,
+    /// An execution that somebody waited for did not succeed.
+    Execution,
+    /// The engine cannot do its work: its folder is in use, damaged, full or gone.
+    Engine,
     /// The user's own error.
     User,
 }
@@ -104,6 +108,8 @@ impl ErrorKind {
             Self::WrongContext => "WrongContextError",
             Self::ForeignTask => "ForeignTaskError",
             Self::Unsupported => "UnsupportedError",
+            Self::Execution => "ExecutionError",
+            Self::Engine => "EngineError",
             Self::User => "Error",
         }
     }

@@ -9,9 +9,12 @@ use crate::{
     invocation::{HandlerResult, Invocation},
     lifecycle::Fault,
 };
-use outlast_core::wire::{ErrorObject, Payload};
+use outlast_core::{
+    limits,
+    wire::{ErrorObject, Payload},
+};
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 type Handler =
     Arc<dyn Fn(Context, Option<Payload>) -> BoxFuture<'static, HandlerResult> + Send + Sync>;
@@ -33,6 +36,26 @@ pub struct Function {
     name: Arc<str>,
     pub(crate) config: Arc<Config>,
     pub(crate) handler: Handler,
+    settings: Settings,
+}
+
+/// How executions of a function behave on an engine of ours. On AWS Lambda the function's own
+/// configuration says so.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    execution_timeout_seconds: u32,
+    retention_days: u32,
+    concurrency_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            execution_timeout_seconds: limits::DELAY_SECONDS_MAX,
+            retention_days: limits::RETENTION_DAYS_DEFAULT,
+            concurrency_max: usize::MAX,
+        }
+    }
 }
 
 impl Function {
@@ -91,7 +114,32 @@ impl Function {
             name: name.into(),
             config: Arc::default(),
             handler: Arc::new(erased),
+            settings: Settings::default(),
         }
+    }
+
+    /// How long an execution may take in all, waits included; a second at least, 366 days at most
+    /// and by default. Only on our own homes.
+    #[must_use]
+    pub fn execution_timeout(mut self, timeout: Duration) -> Self {
+        let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
+        self.settings.execution_timeout_seconds = seconds.clamp(1, limits::DELAY_SECONDS_MAX);
+        self
+    }
+
+    /// How many days a closed execution stays readable, 14 unless told otherwise. Only on our own
+    /// homes.
+    #[must_use]
+    pub fn retention_days(mut self, days: u32) -> Self {
+        self.settings.retention_days = days.clamp(1, limits::RETENTION_DAYS_MAX);
+        self
+    }
+
+    /// How many invocations may run at the same time in this process. Only on our own homes.
+    #[must_use]
+    pub fn max_concurrency(mut self, invocations: usize) -> Self {
+        self.settings.concurrency_max = invocations.max(1);
+        self
     }
 
     /// Replaces the options.
@@ -104,6 +152,20 @@ impl Function {
     /// The function's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    #[cfg(feature = "embedded")]
+    pub(crate) fn durable_config(&self) -> outlast_core::wire::DurableConfig {
+        outlast_core::wire::DurableConfig {
+            execution_timeout: self.settings.execution_timeout_seconds,
+            retention_period_in_days: Some(self.settings.retention_days),
+            kms_key_arn: None,
+        }
+    }
+
+    #[cfg(feature = "embedded")]
+    pub(crate) fn concurrency_max(&self) -> usize {
+        self.settings.concurrency_max
     }
 
     /// Changes the options in place.
@@ -132,6 +194,7 @@ impl fmt::Debug for Function {
         f.debug_struct("Function")
             .field("name", &self.name)
             .field("config", &self.config)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }

@@ -35,6 +35,8 @@ mod builder;
 mod callback;
 mod checkpoint;
 mod child;
+#[cfg(feature = "embedded")]
+mod client;
 mod clock;
 pub mod codec;
 mod combine;
@@ -42,6 +44,8 @@ mod condition;
 mod config;
 mod context;
 mod driver;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod error;
 mod function;
 mod future;
@@ -68,11 +72,15 @@ pub use batch::{
 };
 pub use callback::{Callback, CreateCallback, WaitForCallback};
 pub use child::Child;
+#[cfg(feature = "embedded")]
+pub use client::{Execution, PendingCallback, StartExecution};
 pub use clock::{Clock, SystemClock};
 pub use combine::Combine;
 pub use condition::{WaitForCondition, WaitStep, WaitStrategy};
 pub use config::{Config, Executor};
 pub use context::Context;
+#[cfg(feature = "embedded")]
+pub use embedded::Embedded;
 pub use error::{BoxError, Error, ErrorKind, OperationRef, Result, ok};
 pub use function::Function;
 pub use future::{DurableFuture, Running};
@@ -80,6 +88,8 @@ pub use invocation::{InvocationError, LambdaContext, Outcome, Request, invoke};
 pub use invoke::Invoke;
 pub use lifecycle::{Holder, OperationState, Report, TerminationReason};
 pub use outlast_core as core;
+#[cfg(feature = "embedded")]
+pub use outlast_engine as engine;
 pub use retry::{Failure, Jitter, Retry, RetryDecision};
 pub use saga::Saga;
 pub use signal::WaitSignal;

@@ -1,0 +1,255 @@
+//! Calling handlers: fair turns, one invocation per execution, and what to do when one is lost.
+
+use crate::{
+    cell::Mail,
+    engine::{Flight, Inner, lock, read},
+    error::Error,
+    invoker::Call,
+};
+use outlast_core::{
+    Code, Input, Outcome,
+    arn::{ExecutionId, Function},
+    id::{digest128, uuid},
+    record::Profile,
+    schedule::Admission,
+    wire::{ErrorObject, InvocationInput},
+};
+use std::sync::Arc;
+
+/// Handlers called in one go before others get their turn.
+const CLAIM_MAX: usize = 256;
+/// Executions taken up in one go after a restart.
+const RECOVER_MAX: usize = 256;
+
+impl Inner {
+    /// An execution wants to be called.
+    pub(crate) fn make_ready(self: &Arc<Self>, function: &Arc<str>, id: ExecutionId) {
+        let admission = lock(&self.dispatcher).ready(function, id);
+        match admission {
+            Admission::Queued | Admission::AlreadyQueued => self.pump(),
+            Admission::Full => {
+                let at = self.now().plus_millis(100);
+                self.wakes.hint(id, at, true);
+            }
+        }
+    }
+
+    /// Calls whoever's turn it is.
+    pub(crate) fn pump(self: &Arc<Self>) {
+        if self.is_stopped() {
+            return;
+        }
+        let claimed = lock(&self.dispatcher).claim(CLAIM_MAX);
+        for (function, id) in claimed {
+            let flight = Arc::new(Flight::default());
+            let inner = self.clone();
+            let own = flight.clone();
+            let call = async move {
+                // Whatever becomes of the call, its slot comes back.
+                let slot = Slot {
+                    inner,
+                    function,
+                    id,
+                    flight: own.clone(),
+                };
+                slot.inner.fly(&slot.function, id, &own).await;
+            };
+            let abort = self.spawn(Box::pin(call));
+            let _ = flight.abort.set(abort);
+        }
+    }
+
+    /// One invocation, from its beginning to its end.
+    async fn fly(self: &Arc<Self>, function: &Arc<str>, id: ExecutionId, flight: &Arc<Flight>) {
+        // Whoever flies now looks at its end whether another flight is wanted.
+        if lock(&self.flights).try_insert(id, flight.clone()).is_err() {
+            return;
+        }
+        let random = self.random.bytes();
+        let invocation: Arc<str> = uuid(digest128(&[b"invocation", &random])).into();
+        let begin = Input::Invoke {
+            invocation_id: invocation.clone(),
+        };
+        let (reply, profile) = tokio::join!(
+            biased;
+            self.decide(id, begin),
+            self.read(id, |_, execution| execution.shared_profile().clone()),
+        );
+        let input = match reply {
+            Ok(reply) => reply.into_invocation(),
+            Err(Error::Rejected(rejection)) if rejection.code == Code::Conflict => {
+                lock(&self.flights).remove(&id);
+                self.recover(id).await;
+                None
+            }
+            Err(error) => {
+                tracing::warn!(execution = %id, %error, "an invocation could not begin");
+                None
+            }
+        };
+        let (Some(input), Ok(profile)) = (input, profile) else {
+            return;
+        };
+        let outcome = self.call(&profile, &invocation, input).await;
+        let end = Input::Complete {
+            invocation_id: invocation,
+            outcome,
+        };
+        let (ended, again) = tokio::join!(
+            biased;
+            self.decide(id, end),
+            self.read(id, |inner, execution| execution.wants_invocation(inner.now())),
+        );
+        lock(&self.flights).remove(&id);
+        if let Err(error) = ended {
+            tracing::warn!(execution = %id, %error, "the end of an invocation could not be stored");
+            self.look_again(id);
+        }
+        if matches!(again, Ok(true)) {
+            self.make_ready(function, id);
+        }
+    }
+
+    async fn call(
+        &self,
+        profile: &Profile,
+        invocation: &Arc<str>,
+        input: InvocationInput,
+    ) -> Outcome {
+        let Function { name, version, .. } = &profile.arn.function;
+        let registered = read(&self.registry).get(name, version).cloned();
+        let Some(registered) = registered else {
+            let message = format!("no host serves the function {name}:{version}");
+            let error = ErrorObject::new("ResourceNotReadyException", message);
+            return Outcome::NotStarted(error);
+        };
+        let call = Call {
+            function: profile.arn.function.clone(),
+            invocation_id: invocation.clone(),
+            input,
+            tenant: profile.tenant.as_deref().map(Into::into),
+            trace: profile.trace.as_deref().map(Into::into),
+            client_context: profile.client_context.as_deref().map(Into::into),
+        };
+        let running = registered.invoker.invoke(call);
+        match registered.timeout {
+            None => running.await,
+            Some(limit) => tokio::time::timeout(limit, running)
+                .await
+                .unwrap_or_else(|_| {
+                    Outcome::timed_out(u32::try_from(limit.as_secs()).unwrap_or(u32::MAX))
+                }),
+        }
+    }
+
+    /// Lets what is due happen.
+    pub(crate) fn tick(self: &Arc<Self>, id: ExecutionId) {
+        self.post(id, Mail::Decide(Input::Tick, None));
+    }
+
+    /// Takes up every execution that somebody was working on when the store was last used.
+    pub(crate) async fn recover_all(self: &Arc<Self>) {
+        let mut after = None;
+        loop {
+            let until = crate::cell::ACTIVE;
+            let found = match self.store.due(after, until, RECOVER_MAX) {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::error!(%error, "the executions in flight cannot be read");
+                    return;
+                }
+            };
+            for wake in &found {
+                self.recover(wake.execution).await;
+            }
+            match found.last() {
+                Some(last) => after = Some(*last),
+                None => return,
+            }
+        }
+    }
+
+    /// Takes up one execution, whatever was going on with it.
+    pub(crate) async fn recover(self: &Arc<Self>, id: ExecutionId) {
+        let seen = self.read(id, |inner, execution| {
+            let load = |number| inner.record(execution.id(), number);
+            Seen {
+                invocation: execution.invocation().cloned(),
+                intents: execution.intents(&load).unwrap_or_default(),
+            }
+        });
+        let seen = match seen.await {
+            Ok(seen) => seen,
+            Err(error) => {
+                tracing::error!(execution = %id, %error, "an execution cannot be taken up");
+                return;
+            }
+        };
+        for intent in seen.intents {
+            self.carry_out(id, intent);
+        }
+        // Nobody calls it: whoever did is gone.
+        let lost = seen
+            .invocation
+            .filter(|_| !lock(&self.flights).contains_key(&id));
+        let input = match lost {
+            Some(invocation_id) => Input::Complete {
+                invocation_id,
+                outcome: Outcome::Lost,
+            },
+            None => Input::Tick,
+        };
+        if let Err(error) = self.decide(id, input).await {
+            tracing::warn!(execution = %id, %error, "an execution could not be taken up");
+        }
+    }
+
+    /// An execution has ended long enough ago.
+    pub(crate) fn expire(self: &Arc<Self>, id: ExecutionId) {
+        let inner = self.clone();
+        self.spawn(Box::pin(async move {
+            let due = inner.read(id, |_, execution| {
+                let due = execution.retention_due();
+                (execution.has_intents(), due, execution.records())
+            });
+            match due.await {
+                Ok((true, _, _)) => inner.recover(id).await,
+                Ok((false, Some(due), version)) if due <= inner.now() => {
+                    if inner.store.delete(id, version).await.is_ok() {
+                        inner.cells.forget(id);
+                    }
+                }
+                Ok((false, Some(due), _)) => inner.wakes.hint(id, due, false),
+                Ok((false, None, _)) | Err(_) => {}
+            }
+        }));
+    }
+}
+
+struct Seen {
+    invocation: Option<Arc<str>>,
+    intents: Vec<outlast_core::Intent>,
+}
+
+/// A claimed slot, which comes back however the call ends.
+struct Slot {
+    inner: Arc<Inner>,
+    function: Arc<str>,
+    id: ExecutionId,
+    flight: Arc<Flight>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut flights = lock(&self.inner.flights);
+        if flights
+            .get(&self.id)
+            .is_some_and(|flight| Arc::ptr_eq(flight, &self.flight))
+        {
+            flights.remove(&self.id);
+        }
+        drop(flights);
+        lock(&self.inner.dispatcher).finished(&self.function);
+        self.inner.pump();
+    }
+}

@@ -1,0 +1,498 @@
+//! The engine: decide, commit, act.
+//!
+//! Requests become mail of their execution ([`cell`](crate::cell)); what a commit brings about is
+//! acted on here: handlers are called in fair turns, wakes are kept, intents carried out. All of it
+//! can be lost at any moment: what the store has is enough to go on.
+
+use crate::{
+    cell::{ACTIVE, Answer, Cell, Loaded, Mail, head, is_defect},
+    cells::Cells,
+    clock::Clock,
+    error::Error,
+    frame,
+    function::{Registered, Registry},
+    invoker::BoxFuture,
+    quarantine::Quarantine,
+    random::Random,
+    store::{Commit, CommitError, Store, StoreError},
+    wakes::Wakes,
+};
+use hashbrown::HashMap;
+use outlast_core::{
+    Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start,
+    arn::ExecutionId,
+    schedule::Dispatcher,
+    start::{Reuse, reuse},
+    time::Timestamp,
+    token::{Key, Keys},
+};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
+    time::Duration,
+};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, oneshot, watch},
+    task::AbortHandle,
+};
+
+/// The setting that keeps the secret of tokens and callback ids.
+const KEYS_SETTING: &str = "keys";
+
+/// What an operator may choose.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Limits of the service.
+    pub quotas: Quotas,
+    /// Invocations at the same time, all functions together.
+    pub invocations_max: usize,
+    /// Executions that may wait for an invocation in memory, per function; the others wait in the
+    /// store.
+    pub ready_max: usize,
+    /// Executions that stay in memory while nothing happens to them.
+    pub resting_max: usize,
+    /// How long [`Engine::shut_down`] lets handlers finish.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            quotas: Quotas::unlimited(),
+            invocations_max: 1_024,
+            ready_max: 16_384,
+            resting_max: 1_024,
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A durable engine on one store. Cheap to clone; all clones are the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Engine")
+    }
+}
+
+/// An engine that may be gone.
+#[derive(Clone, Debug)]
+pub struct WeakEngine(Weak<Inner>);
+
+impl WeakEngine {
+    /// The engine, if it is still there.
+    pub fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(|inner| Engine { inner })
+    }
+}
+
+/// Everything the engine's tasks share.
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) keys: Keys,
+    pub(crate) options: Options,
+    pub(crate) runtime: Handle,
+    pub(crate) registry: RwLock<Registry>,
+    pub(crate) cells: Cells,
+    pub(crate) quarantine: Quarantine,
+    pub(crate) wakes: Wakes,
+    pub(crate) dispatcher: Mutex<Dispatcher<Arc<str>, ExecutionId>>,
+    /// Invocations in flight.
+    pub(crate) flights: Mutex<HashMap<ExecutionId, Arc<Flight>>>,
+    /// Who waits for the end of an execution.
+    pub(crate) watchers: Mutex<HashMap<ExecutionId, Arc<Notify>>>,
+    /// Why the engine no longer works, once it does not.
+    pub(crate) stopped: watch::Sender<Option<Arc<str>>>,
+}
+
+/// An invocation in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// Told when something changed that the handler does not know.
+    pub(crate) changed: Notify,
+    /// Ends the call.
+    pub(crate) abort: OnceLock<AbortHandle>,
+}
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Where executions are kept.
+    pub store: Arc<dyn Store>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Ids and jitter.
+    pub random: Arc<dyn Random>,
+    /// The operator's choices.
+    pub options: Options,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Opens an engine; it calls nobody before [`Engine::run`].
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn open(parts: Parts) -> Result<Self, Error> {
+        let keys = keys(&*parts.store, &*parts.random).await?;
+        let options = parts.options;
+        let inner = Inner {
+            store: parts.store,
+            clock: parts.clock,
+            random: parts.random,
+            keys,
+            runtime: Handle::current(),
+            registry: RwLock::default(),
+            cells: Cells::new(options.resting_max),
+            quarantine: Quarantine::default(),
+            wakes: Wakes::default(),
+            dispatcher: Mutex::new(Dispatcher::new(options.invocations_max, options.ready_max)),
+            flights: Mutex::default(),
+            watchers: Mutex::default(),
+            stopped: watch::Sender::new(None),
+            options,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// A handle that does not keep the engine alive: for what the engine itself holds.
+    pub fn downgrade(&self) -> WeakEngine {
+        WeakEngine(Arc::downgrade(&self.inner))
+    }
+
+    /// Makes a function known. Executions of functions that are not known wait.
+    pub fn register(&self, function: Registered) {
+        let (name, share) = (function.function.name.clone(), function.share);
+        write(&self.inner.registry).put(function);
+        lock(&self.inner.dispatcher).set_share(name, share);
+    }
+
+    /// Takes up what was in flight when the store was last used, and wakes what is due, until the
+    /// engine stops. Handlers run as tasks of the runtime the engine was opened on.
+    pub async fn run(&self) {
+        self.inner.recover_all().await;
+        self.inner.keep_awake().await;
+    }
+
+    /// Starts an execution, or finds the one that an equal start created before.
+    ///
+    /// # Errors
+    /// When the start is refused or cannot be stored.
+    pub async fn start(&self, start: Start) -> Result<Started, Error> {
+        self.inner.start(start).await
+    }
+
+    /// Decides an input for an execution; the answer is durable.
+    ///
+    /// # Errors
+    /// When it is refused or cannot be stored.
+    pub async fn decide(&self, execution: ExecutionId, input: Input) -> Result<Reply, Error> {
+        self.inner.decide(execution, input).await
+    }
+
+    /// Why the engine stopped working by itself; resolves when it does.
+    pub async fn failed(&self) -> Arc<str> {
+        let mut stopped = self.inner.stopped.subscribe();
+        match stopped.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the engine is gone".into(),
+        }
+    }
+
+    /// Ends cleanly: no handler is called any more, those that run may finish within the grace
+    /// period, and the store is closed. What was given up goes on when the store is next opened.
+    pub async fn shut_down(&self) {
+        self.inner.stop("it was shut down");
+        let deadline = tokio::time::Instant::now() + self.inner.options.grace;
+        while !lock(&self.inner.flights).is_empty() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for flight in lock(&self.inner.flights).values() {
+            if let Some(abort) = flight.abort.get() {
+                abort.abort();
+            }
+        }
+        self.inner.store.close();
+    }
+}
+
+/// What became of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// Its id.
+    pub execution: ExecutionId,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// Whether an equal start had created it before.
+    pub existed: bool,
+}
+
+/// The keys of a store, made when it is first used.
+async fn keys(store: &dyn Store, random: &dyn Random) -> Result<Keys, Error> {
+    let known = store.setting(KEYS_SETTING)?;
+    let secret = match known.as_deref().map(<[u8; 32]>::try_from) {
+        Some(Ok(secret)) => secret,
+        Some(Err(_)) => {
+            let reason = "the setting 'keys' is not a key".into();
+            return Err(Error::Unreadable(StoreError::Unreadable(reason)));
+        }
+        None => {
+            let secret = random.bytes();
+            let put = store.put_setting(KEYS_SETTING, secret.to_vec());
+            put.await.map_err(Error::NotWritten)?;
+            secret
+        }
+    };
+    Ok(Keys::new(Key::new(1, secret)))
+}
+
+impl Inner {
+    /// The world, for one decision about an execution.
+    pub(crate) fn with_env<R>(&self, id: ExecutionId, work: impl FnOnce(&Env<'_>) -> R) -> R {
+        let registry = read(&self.registry);
+        let load = |number| self.record(id, number);
+        work(&Env {
+            now: self.clock.now(),
+            random: self.random.bytes(),
+            keys: &self.keys,
+            limits: &self.options.quotas,
+            resolve: &|reference| registry.target(reference),
+            load: &load,
+        })
+    }
+
+    /// One record, for a payload that is no longer in memory.
+    pub(crate) fn record(&self, id: ExecutionId, number: u64) -> Option<Record> {
+        let runs = self.store.records(id, number, 1).ok()?;
+        let mut records = runs.iter().flat_map(|run| frame::records(id, run, number));
+        records.next()?.ok()
+    }
+
+    pub(crate) fn decide_one(
+        &self,
+        execution: &mut Execution,
+        input: Input,
+    ) -> Result<Decision, Rejection> {
+        let decided = self.with_env(execution.id(), |env| execution.decide(env, input));
+        if let Err(rejection) = &decided
+            && is_defect(rejection)
+        {
+            tracing::error!(execution = %execution.id(), %rejection, "a decision failed");
+        }
+        decided
+    }
+
+    /// Posts mail to an execution and sees to it that somebody reads it.
+    pub(crate) fn post(self: &Arc<Self>, id: ExecutionId, mail: Mail) {
+        let cell: Arc<Cell> = self.cells.get(id);
+        if cell.post(mail) {
+            drop(self.runtime.spawn(cell.work(self.clone())));
+        }
+    }
+
+    pub(crate) async fn decide(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        input: Input,
+    ) -> Result<Reply, Error> {
+        let (answer, reply): (Answer, _) = oneshot::channel();
+        self.post(id, Mail::Decide(input, Some(answer)));
+        reply.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Looks at an execution as it is durable.
+    pub(crate) async fn read<R: Send + 'static>(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        look: impl FnOnce(&Inner, &Execution) -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        let (answer, seen) = oneshot::channel();
+        let inner = self.clone();
+        let reader = move |execution: Result<&Execution, Error>| {
+            let _ = answer.send(execution.map(|execution| look(&inner, execution)));
+        };
+        self.post(id, Mail::Read(Box::new(reader)));
+        seen.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    fn gone(&self) -> Error {
+        let reason = self.stopped.borrow().clone();
+        Error::Stopped(reason.unwrap_or_else(|| "its runtime is gone".into()))
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.borrow().is_some()
+    }
+
+    pub(crate) fn stop(&self, reason: &str) {
+        self.stopped.send_if_modified(|stopped| {
+            let first = stopped.is_none();
+            stopped.get_or_insert_with(|| reason.into());
+            first
+        });
+        self.wakes.notify();
+    }
+
+    async fn start(self: &Arc<Self>, start: Start) -> Result<Started, Error> {
+        if self.is_stopped() {
+            return Err(self.gone());
+        }
+        if let Some(name) = &start.name
+            && let Some(owner) = self.store.find(&start.function.name, name)?
+        {
+            return self.existing(owner, &start).await;
+        }
+        let id = ExecutionId::from_bits(0);
+        let (execution, records) = self.with_env(id, |env| Execution::start(env, start.clone()))?;
+        let id = execution.id();
+        let arn = execution.arn().clone();
+        match self.create(execution, &records).await {
+            Ok(()) => Ok(Started {
+                execution: id,
+                arn,
+                existed: false,
+            }),
+            Err(CommitError::NameTaken(owner)) => self.existing(owner, &start).await,
+            Err(error) => {
+                self.note_failure(&error);
+                Err(Error::NotWritten(error))
+            }
+        }
+    }
+
+    /// The answer to a start whose name is taken.
+    async fn existing(
+        self: &Arc<Self>,
+        owner: ExecutionId,
+        start: &Start,
+    ) -> Result<Started, Error> {
+        let (function, input) = (start.function.clone(), start.input.clone());
+        let found = self.read(owner, move |_, execution| {
+            let reuse = reuse(Some(&execution.reservation()), &function, input.as_ref())?;
+            Ok((reuse, execution.arn().clone()))
+        });
+        let (reuse, arn) = found.await?.map_err(Error::Rejected)?;
+        match reuse {
+            Reuse::Existing(_) | Reuse::New => Ok(Started {
+                execution: owner,
+                arn,
+                existed: true,
+            }),
+        }
+    }
+
+    /// Stores a new execution and has it called.
+    pub(crate) async fn create(
+        self: &Arc<Self>,
+        execution: Execution,
+        records: &[Record],
+    ) -> Result<(), CommitError> {
+        let commit = Commit {
+            execution: execution.id(),
+            expected: 0,
+            records: frame::run(records),
+            head: head(&execution, Some(ACTIVE)),
+            snapshot: None,
+        };
+        self.store.commit(commit).await?;
+        let (id, deadline) = (execution.id(), execution.deadline());
+        let function = execution.profile().arn.function.name.clone();
+        self.cells.put(id, Loaded::new(execution, Some(ACTIVE)));
+        self.wakes.hint(id, deadline, true);
+        self.make_ready(&function, id);
+        Ok(())
+    }
+
+    /// Does what follows from a commit.
+    pub(crate) fn act(
+        self: &Arc<Self>,
+        execution: &Execution,
+        closed: bool,
+        foreign: bool,
+        intents: Vec<Intent>,
+    ) {
+        let id = execution.id();
+        if closed && let Some(watcher) = lock(&self.watchers).remove(&id) {
+            watcher.notify_waiters();
+        }
+        if foreign && let Some(flight) = lock(&self.flights).get(&id) {
+            flight.changed.notify_one();
+        }
+        for intent in intents {
+            self.carry_out(id, intent);
+        }
+        let now = self.clock.now();
+        if let Some(at) = execution.next_wake().or_else(|| execution.retention_due()) {
+            self.wakes.hint(id, at, execution.invocation().is_some());
+        }
+        // A flight that is about to end looks for itself.
+        if execution.wants_invocation(now) && !lock(&self.flights).contains_key(&id) {
+            self.make_ready(&execution.profile().arn.function.name, id);
+        }
+    }
+
+    /// Remembers a store that can no longer be trusted.
+    pub(crate) fn note_failure(&self, error: &CommitError) {
+        if matches!(error, CommitError::Poisoned(_) | CommitError::Closed) {
+            tracing::error!(%error, "the engine stops");
+            self.stop(&error.to_string());
+        }
+    }
+
+    /// Something could not be written: look at the execution again in a while.
+    pub(crate) fn look_again(&self, id: ExecutionId) {
+        let at = self.clock.now().plus_millis(1_000);
+        self.wakes.hint(id, at, true);
+    }
+
+    pub(crate) fn damaged(&self, id: ExecutionId, error: StoreError) -> Error {
+        match error {
+            StoreError::Damaged { reason, .. } => self.put_in_quarantine(id, reason),
+            StoreError::Unreadable(_) => Error::Unreadable(error),
+        }
+    }
+
+    pub(crate) fn put_in_quarantine(&self, id: ExecutionId, reason: Arc<str>) -> Error {
+        tracing::error!(execution = %id, %reason, "an execution is damaged and put in quarantine");
+        self.quarantine.put(id, reason.clone());
+        Error::Quarantined {
+            execution: id,
+            reason,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn spawn(&self, work: BoxFuture<'static, ()>) -> AbortHandle {
+        self.runtime.spawn(work).abort_handle()
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

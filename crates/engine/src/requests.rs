@@ -1,0 +1,353 @@
+//! What front doors ask of an engine: checkpoints, state, callbacks, signals, histories, ends.
+
+use crate::{
+    cell::head,
+    engine::{Engine, lock},
+    error::Error,
+    frame,
+    store::{Head, Query, Status},
+};
+use outlast_core::{
+    Input, Record, Rejection, Reply,
+    arn::{ExecutionArn, ExecutionId, Function},
+    delivery::{Arrival, Delivery, Receipt},
+    describe::Description,
+    history::{Page, Query as HistoryQuery},
+    time::Timestamp,
+    token::CallbackId,
+    wire::{
+        CheckpointRequest, CheckpointResponse, DurableConfig, ErrorObject, ExecutionStatus,
+        Payload, StatePage,
+    },
+};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Bytes of records read at a time for a page of history.
+const HISTORY_READ_BYTES: usize = 4 * 1_048_576;
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// In which state.
+    pub status: ExecutionStatus,
+    /// With which result, if it succeeded with one.
+    pub result: Option<Payload>,
+    /// With which error, if it did not succeed.
+    pub error: Option<ErrorObject>,
+}
+
+/// How an engine is.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// How its store is.
+    pub store: Status,
+    /// Executions in memory.
+    pub loaded: usize,
+    /// Wakes in memory.
+    pub wakes: usize,
+    /// Invocations in flight.
+    pub invocations: usize,
+    /// Damaged executions, and why.
+    pub quarantined: Vec<(ExecutionId, Arc<str>)>,
+}
+
+impl Engine {
+    /// Applies a handler's updates.
+    ///
+    /// # Errors
+    /// When they are refused or cannot be stored.
+    pub async fn checkpoint(
+        &self,
+        execution: ExecutionId,
+        request: CheckpointRequest,
+    ) -> Result<CheckpointResponse, Error> {
+        let reply = self.decide(execution, Input::Checkpoint(request)).await?;
+        reply.into_checkpoint().ok_or_else(unexpected)
+    }
+
+    /// A page of state for the handler that holds `token`.
+    ///
+    /// # Errors
+    /// When the token or the marker is refused.
+    pub async fn state(
+        &self,
+        execution: ExecutionId,
+        token: String,
+        marker: Option<String>,
+        max_items: Option<u32>,
+    ) -> Result<StatePage, Error> {
+        let page = self.inner.read(execution, move |inner, execution| {
+            inner.with_env(execution.id(), |env| {
+                execution.state_page(env, &token, marker.as_deref(), max_items)
+            })
+        });
+        page.await?.map_err(Error::Rejected)
+    }
+
+    /// Resolves when something changed that the handler in flight does not know.
+    pub async fn changed(&self, execution: ExecutionId) {
+        let flight = lock(&self.inner.flights).get(&execution).cloned();
+        match flight {
+            Some(flight) => flight.changed.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Answers a callback, or shows that somebody works on it. The arrival names it.
+    ///
+    /// # Errors
+    /// When there is no such callback, or it is closed.
+    pub async fn callback(&self, callback_id: &str, arrival: Arrival) -> Result<Receipt, Error> {
+        let id = CallbackId::parse(&self.inner.keys, callback_id)?;
+        self.deliver(id.execution, arrival).await
+    }
+
+    /// Delivers something to an execution. It is stored when this resolves.
+    ///
+    /// # Errors
+    /// When it is refused or cannot be stored.
+    pub async fn deliver(
+        &self,
+        execution: ExecutionId,
+        arrival: Arrival,
+    ) -> Result<Receipt, Error> {
+        let at = self.inner.now();
+        let input = Input::Deliver(vec![Delivery { at, arrival }]);
+        match self.decide(execution, input).await? {
+            Reply::Delivered(receipts) => match receipts.into_iter().next() {
+                Some(receipt) => receipt.map_err(Error::Rejected),
+                None => Err(unexpected()),
+            },
+            Reply::Invoke(_)
+            | Reply::Checkpoint(_)
+            | Reply::Completed { .. }
+            | Reply::Stopped { .. }
+            | Reply::Done => Err(unexpected()),
+        }
+    }
+
+    /// Stops an execution; gives the time of its end, which may be long ago.
+    ///
+    /// # Errors
+    /// When there is no such execution, or it cannot be stored.
+    pub async fn stop(
+        &self,
+        execution: ExecutionId,
+        error: Option<ErrorObject>,
+    ) -> Result<Timestamp, Error> {
+        match self.decide(execution, Input::Stop { error }).await? {
+            Reply::Stopped { at } => Ok(at),
+            Reply::Invoke(_)
+            | Reply::Checkpoint(_)
+            | Reply::Completed { .. }
+            | Reply::Delivered(_)
+            | Reply::Done => Err(unexpected()),
+        }
+    }
+
+    /// Lets an execution that was held go on.
+    ///
+    /// # Errors
+    /// When it is not held.
+    pub async fn resume(&self, execution: ExecutionId) -> Result<(), Error> {
+        self.decide(execution, Input::Resume).await.map(drop)
+    }
+
+    /// Fails an execution that was held, with the reason it is held for.
+    ///
+    /// # Errors
+    /// When it is not held.
+    pub async fn fail_held(&self, execution: ExecutionId) -> Result<(), Error> {
+        self.decide(execution, Input::FailHeld).await.map(drop)
+    }
+
+    /// Waits until an execution has ended.
+    ///
+    /// # Errors
+    /// When there is no such execution, or the engine stops.
+    pub async fn end(&self, execution: ExecutionId) -> Result<End, Error> {
+        let mut stopped = self.inner.stopped.subscribe();
+        loop {
+            let watcher = lock(&self.inner.watchers)
+                .entry(execution)
+                .or_insert_with(|| Arc::new(Notify::new()))
+                .clone();
+            // Registered before looking: an end in between is not missed.
+            let mut told = std::pin::pin!(watcher.notified());
+            told.as_mut().enable();
+            let seen = self.inner.read(execution, |inner, execution| {
+                execution.status().is_terminal().then(|| {
+                    let load = |number| inner.record(execution.id(), number);
+                    execution.describe(true, &load)
+                })
+            });
+            match seen.await {
+                Ok(Some(description)) => {
+                    lock(&self.inner.watchers).remove(&execution);
+                    let Description {
+                        status,
+                        result,
+                        error,
+                        ..
+                    } = description?;
+                    return Ok(End {
+                        status,
+                        result,
+                        error,
+                    });
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    lock(&self.inner.watchers).remove(&execution);
+                    return Err(error);
+                }
+            }
+            tokio::select! {
+                biased;
+                () = told => {}
+                _ = stopped.wait_for(Option::is_some) => {
+                    return Err(Error::Stopped("it stopped before the execution ended".into()));
+                }
+            }
+        }
+    }
+
+    /// An execution, described.
+    ///
+    /// # Errors
+    /// When there is no such execution.
+    pub async fn describe(
+        &self,
+        execution: ExecutionId,
+        include_data: bool,
+    ) -> Result<Description, Error> {
+        let seen = self.inner.read(execution, move |inner, execution| {
+            let load = |number| inner.record(execution.id(), number);
+            execution.describe(include_data, &load)
+        });
+        Ok(seen.await??)
+    }
+
+    /// One sentence that says why an execution is where it is.
+    ///
+    /// # Errors
+    /// When there is no such execution.
+    pub async fn why(&self, execution: ExecutionId) -> Result<String, Error> {
+        let seen = self
+            .inner
+            .read(execution, |inner, execution| execution.why(inner.now()));
+        seen.await
+    }
+
+    /// A page of an execution's history.
+    ///
+    /// # Errors
+    /// When there is no such execution, or the marker is refused.
+    pub async fn history(
+        &self,
+        execution: ExecutionId,
+        marker: Option<String>,
+        max_items: Option<u32>,
+        reverse_order: bool,
+        omit_data: bool,
+    ) -> Result<Page, Error> {
+        let seen = self.inner.read(execution, move |inner, execution| {
+            let id = execution.id();
+            let mut records: Vec<Record> = Vec::new();
+            while (records.len() as u64) < execution.records() {
+                let from = records.len() as u64;
+                let runs = inner.store.records(id, from, HISTORY_READ_BYTES)?;
+                for record in runs.iter().flat_map(|run| frame::records(id, run, from)) {
+                    records.push(record?);
+                }
+                if records.len() as u64 == from {
+                    break;
+                }
+            }
+            let load = |number| inner.record(id, number);
+            let query = HistoryQuery {
+                marker: marker.as_deref(),
+                max_items,
+                reverse_order,
+                omit_data,
+            };
+            Ok::<_, Error>(execution.history(&records, query, &load)?)
+        });
+        seen.await?
+    }
+
+    /// Heads of executions, as `query` asks.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn list(&self, query: &Query) -> Result<Vec<(ExecutionId, Head)>, Error> {
+        Ok(self.inner.store.list(query)?)
+    }
+
+    /// The head of one execution, with everything that is durable.
+    ///
+    /// # Errors
+    /// When there is no such execution.
+    pub async fn head(&self, execution: ExecutionId) -> Result<Head, Error> {
+        let seen = self.inner.read(execution, |inner, execution| {
+            head(execution, inner.wake_of(execution))
+        });
+        seen.await
+    }
+
+    /// The execution with this name, if there is one.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn find(&self, function: &str, name: &str) -> Result<Option<ExecutionId>, Error> {
+        Ok(self.inner.store.find(function, name)?)
+    }
+
+    /// The function version and the settings that a reference stands for.
+    ///
+    /// # Errors
+    /// When no durable function is known by it.
+    pub fn resolve(&self, reference: &str) -> Result<(Function, DurableConfig), Error> {
+        let registry = crate::engine::read(&self.inner.registry);
+        let missing = |error: ErrorObject| {
+            Error::not_found(error.error_message.as_deref().unwrap_or("no such function"))
+        };
+        let found = registry.find(reference).map_err(missing)?;
+        match &found.config {
+            Some(config) => Ok((found.function.clone(), config.clone())),
+            None => Err(Error::Rejected(Rejection::invalid(format!(
+                "the function {reference} is not durable"
+            )))),
+        }
+    }
+
+    /// How the engine is.
+    pub fn health(&self) -> Health {
+        Health {
+            store: self.inner.store.status(),
+            loaded: self.inner.cells.len(),
+            wakes: self.inner.wakes.len(),
+            invocations: lock(&self.inner.flights).len(),
+            quarantined: self.inner.quarantine.all(),
+        }
+    }
+}
+
+/// The id in an execution's ARN.
+///
+/// # Errors
+/// When it is not the ARN of an execution.
+pub fn execution_id(arn: &str) -> Result<ExecutionId, Error> {
+    let parsed: ExecutionArn = arn.parse()?;
+    parsed
+        .execution_id()
+        .ok_or_else(|| Error::not_found("there is no such execution"))
+}
+
+fn unexpected() -> Error {
+    Error::Rejected(Rejection::new(
+        outlast_core::Code::Service,
+        "the core answered something else",
+    ))
+}
