@@ -286,10 +286,14 @@ impl Operations {
         false
     }
 
-    /// Forgets payloads that nothing but a view needs.
+    /// Forgets all payloads.
     pub(crate) fn release(&mut self) {
         for operation in &mut self.list {
             operation.release();
+        }
+        let signals = self.signals.values_mut();
+        for payload in signals.flat_map(|signals| &mut signals.buffered).flatten() {
+            payload.release();
         }
     }
 
