@@ -597,13 +597,14 @@ impl Execution {
     /// Forgets every payload that can be read again from its record, to save memory.
     pub fn release_payloads(&mut self) {
         self.operations.release();
-        if !self.notify_parent {
-            if let Some(result) = &mut self.result {
-                result.release();
-            }
-            if let Some(error) = &mut self.error {
-                error.release();
-            }
+        if let Some(slot) = &mut self.gate.slot {
+            slot.operations.iter_mut().for_each(Operation::release);
+        }
+        if let Some(result) = &mut self.result {
+            result.release();
+        }
+        if let Some(error) = &mut self.error {
+            error.release();
         }
     }
 }

@@ -10,7 +10,8 @@
 //! the records, act. Where to look: `record` (what can happen), `operation` and `operations` (one
 //! of them, all of them), `execution` (the fold), `decide` (the door), `checkpoint` and `validate`
 //! (what handlers write), `invocation` (what they answer), `delivery` (what arrives from outside),
-//! `intent` (what the outside must do), `history`, `state`, `describe` and `why` (what can be read).
+//! `intent` (what the outside must do), `history`, `state`, `describe` and `why` (what can be read),
+//! `codec` and `snapshot` (what is kept).
 //!
 //! ```
 //! use outlast_core::{Env, Execution, Input, Outcome, Quotas, Start, Target, record, token, wire};
@@ -66,6 +67,7 @@ extern crate std;
 pub mod arn;
 pub mod batch;
 mod checkpoint;
+pub mod codec;
 pub mod decide;
 pub mod delivery;
 pub mod describe;
@@ -87,6 +89,7 @@ pub mod record;
 pub mod replay;
 pub mod retry;
 pub mod schedule;
+pub mod snapshot;
 pub mod start;
 pub mod state;
 pub mod time;
@@ -98,6 +101,7 @@ pub mod wire;
 #[cfg(test)]
 mod world;
 
+pub use codec::Undecodable;
 pub use decide::{Decision, Env, Input, Reply, Target};
 pub use error::{Code, Corrupt, Rejection};
 pub use execution::Execution;

@@ -330,7 +330,7 @@ impl Operation {
             + self.error.as_ref().map_or(0, Held::bytes)
     }
 
-    /// Forgets payloads that nothing but a view of the operation needs.
+    /// Forgets its payloads.
     pub(crate) fn release(&mut self) {
         if let Some(result) = &mut self.result {
             result.release();
@@ -338,8 +338,17 @@ impl Operation {
         if let Some(error) = &mut self.error {
             error.release();
         }
-        if let Detail::Execution { input, .. } = &mut self.detail {
-            input.release();
+        match &mut self.detail {
+            Detail::Execution { input, .. } => input.release(),
+            Detail::Invoke(invoke) => {
+                if let Some(input) = &mut invoke.input {
+                    input.release();
+                }
+            }
+            Detail::Context { .. }
+            | Detail::Step { .. }
+            | Detail::Wait { .. }
+            | Detail::Callback { .. } => {}
         }
     }
 

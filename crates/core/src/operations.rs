@@ -18,7 +18,7 @@ use alloc::{
 use hashbrown::HashMap;
 
 /// The operations and their indexes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Operations {
     list: Vec<Operation>,
     by_id: HashMap<OperationId, u32>,
@@ -60,23 +60,53 @@ pub(crate) struct Effect {
 impl Operations {
     /// A table that holds only the EXECUTION operation.
     pub(crate) fn new(execution: Operation) -> Self {
-        let mut operations = Self {
-            list: Vec::new(),
-            by_id: HashMap::new(),
-            timers: BTreeSet::new(),
-            open: BTreeSet::new(),
-            running: BTreeSet::new(),
-            outstanding: BTreeSet::new(),
-            unseen: BTreeSet::new(),
-            updated: BTreeSet::new(),
-            signals: BTreeMap::new(),
-            buffered: 0,
-        };
+        let mut operations = Self::default();
         let marks = execution.marks();
         operations.by_id.insert(execution.id().clone(), 0);
         operations.list.push(execution);
         operations.index(0, marks, true);
         operations
+    }
+
+    /// A table of these operations with the indexes that follow from them: everything is seen and
+    /// no signal is buffered. Timers are for running executions.
+    ///
+    /// # Errors
+    /// With the reason when no fold can have made such a list.
+    pub(crate) fn restore(list: Vec<Operation>, running: bool) -> Result<Self, &'static str> {
+        let mut operations = Self::default();
+        operations.by_id.reserve(list.len());
+        for (index, operation) in (0..).zip(&list) {
+            let id = operation.id().clone();
+            if operations.by_id.insert(id, index).is_some() {
+                return Err("an operation is there twice");
+            }
+            let mut marks = operation.marks();
+            marks.due = marks.due.filter(|_| running);
+            operations.index(index, marks, true);
+            if let Some(name) = operation.signal() {
+                operations.note_signal_wait(name, index, operation.status());
+            }
+        }
+        operations.list = list;
+        Ok(operations)
+    }
+
+    /// Marks what no handler has seen in its present form, and which of it changed by itself.
+    ///
+    /// # Errors
+    /// With the reason when an operation is not there.
+    pub(crate) fn restore_unseen(
+        &mut self,
+        unseen: BTreeSet<u32>,
+        updated: BTreeSet<u32>,
+    ) -> Result<(), &'static str> {
+        if unseen.last().is_some_and(|last| *last >= self.count()) || !updated.is_subset(&unseen) {
+            return Err("what is unseen is not there");
+        }
+        self.unseen = unseen;
+        self.updated = updated;
+        Ok(())
     }
 
     /// Operations created, the EXECUTION one included; also the number the next one gets.
@@ -98,6 +128,11 @@ impl Operations {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Operation> {
         self.list.iter()
+    }
+
+    /// All of them, in creation order.
+    pub(crate) fn list(&self) -> &[Operation] {
+        &self.list
     }
 
     /// The earliest timer.
@@ -128,6 +163,13 @@ impl Operations {
     /// Signals nobody has consumed.
     pub(crate) fn buffered(&self) -> usize {
         self.buffered
+    }
+
+    /// Signals nobody has consumed, those of one name in the order they came.
+    pub(crate) fn buffered_signals(&self) -> impl Iterator<Item = (&Arc<str>, &Option<Held<str>>)> {
+        self.signals
+            .iter()
+            .flat_map(|(name, signals)| signals.buffered.iter().map(move |held| (name, held)))
     }
 
     /// Everything unseen has been delivered to a handler.
@@ -286,10 +328,14 @@ impl Operations {
         false
     }
 
-    /// Forgets payloads that nothing but a view needs.
+    /// Forgets all payloads.
     pub(crate) fn release(&mut self) {
         for operation in &mut self.list {
             operation.release();
+        }
+        let signals = self.signals.values_mut();
+        for payload in signals.flat_map(|signals| &mut signals.buffered).flatten() {
+            payload.release();
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     intent::InvokeOutcome,
     invocation::Outcome,
     limits::Quotas,
-    record::{IntentKey, nothing},
+    record::{IntentKey, Record, nothing},
     time::Timestamp,
     wire::{
         self, CheckpointRequest, ErrorObject, ExecutionStatus, InvocationOutput,
@@ -504,10 +504,10 @@ impl Life {
     }
 
     /// The trouble is over: somebody resumes what is held, and handlers answer.
-    fn finish(mut self) {
+    fn finish(mut self) -> World {
         for _ in 0..20 {
             if self.world.execution.status().is_terminal() {
-                return;
+                return self.world;
             }
             if self.world.execution.hold().is_some() {
                 self.happen(Happening::Resume);
@@ -528,16 +528,22 @@ impl Life {
     }
 }
 
-fn live(quotas: Quotas, happenings: Vec<Happening>) {
+fn live(quotas: Quotas, happenings: Vec<Happening>) -> World {
     let mut life = Life::new(quotas);
     for happening in happenings {
         life.happen(happening);
     }
-    life.finish();
+    life.finish()
+}
+
+/// The records of a random life.
+pub(crate) fn any_journal() -> impl Strategy<Value = Vec<Record>> {
+    prop::collection::vec(any_happening(), 1..60)
+        .prop_map(|happenings| live(Quotas::unlimited(), happenings).records)
 }
 
 /// A quarter of the usual number of cases, for a quick test run; PROPTEST_CASES still scales it.
-fn config() -> ProptestConfig {
+pub(crate) fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {
         cases: usual.cases.div_ceil(4),

@@ -443,6 +443,15 @@ impl<T: ?Sized> Clone for Held<T> {
 }
 
 impl<T: ?Sized> Held<T> {
+    /// A value that is not in memory.
+    pub(crate) const fn released(record: u64, bytes: usize) -> Self {
+        Self {
+            record,
+            bytes,
+            value: None,
+        }
+    }
+
     /// The record it lies in.
     pub const fn record(&self) -> u64 {
         self.record

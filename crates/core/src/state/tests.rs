@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::{
+    decide::{Input, Reply},
     error::Code,
-    wire::{OperationType, OperationUpdate},
+    record::nothing,
+    wire::{CheckpointRequest, OperationType, OperationUpdate},
     world::*,
 };
-use alloc::string::ToString as _;
+use alloc::{string::ToString as _, vec};
 
 fn pages(world: &World, max_items: Option<u32>) -> Vec<Vec<String>> {
     let token = world.token.clone().unwrap();
@@ -225,4 +227,36 @@ fn payloads_dropped_from_memory_are_read_from_their_records() {
         execution.state_page(&env, &token, None, None)
     });
     assert_eq!(read.unwrap(), page);
+}
+
+#[test]
+fn repeated_answers_and_intents_are_read_from_their_records_too() {
+    let mut world = World::new();
+    world.invoke();
+    world.signal("go", "\"payload\"");
+    let request = CheckpointRequest {
+        checkpoint_token: world.token.clone().unwrap(),
+        updates: vec![
+            succeed_step("s", "\"result\""),
+            start_invoke("i", "plain"),
+            wait_signal("w", "go", 0),
+        ],
+        client_token: Some("client".into()),
+    };
+    let answer = world.send(request.clone()).unwrap();
+    let intents = world.execution.intents(&nothing).unwrap();
+    world.signal("later", "1");
+    world.execution.release_payloads();
+    assert!(world.execution.intents(&nothing).is_err());
+    let load = |number: u64| world.records.get(usize::try_from(number).ok()?).cloned();
+    assert_eq!(world.execution.intents(&load).unwrap(), intents);
+    let mut execution = world.execution.clone();
+    let again = world.env(|env| {
+        let env = Env {
+            load: &load,
+            ..*env
+        };
+        execution.decide(&env, Input::Checkpoint(request))
+    });
+    assert_eq!(again.unwrap().reply, Reply::Checkpoint(answer));
 }
