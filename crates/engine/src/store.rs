@@ -17,6 +17,9 @@
 //! - Handing over a commit never loses it: when a store's queue is full, the call itself waits. The
 //!   queue is emptied by a thread of the store's own, so waiting cannot block it.
 
+pub mod folder;
+pub mod sqlite;
+
 use outlast_core::{arn::ExecutionId, time::Timestamp, wire::ExecutionStatus};
 use std::{
     future::Future,
