@@ -584,6 +584,13 @@ fn ids_of_64_hex_digits_take_32_bytes() {
 }
 
 #[test]
+fn the_tags_of_labels_never_change() {
+    let frozen = "Step WaitForCondition Wait Callback Signal ChainedInvoke RunInChildContext \
+                  WaitForCallback Map MapIteration Parallel ParallelBranch";
+    assert_eq!(LABELS.join(" "), frozen);
+}
+
+#[test]
 fn known_labels_take_a_byte() {
     let mut bytes = Vec::new();
     for (index, label) in LABELS.iter().enumerate() {
