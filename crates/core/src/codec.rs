@@ -20,7 +20,7 @@
 //!
 //! What has been written stays readable for ever; golden bytes in the tests see to it. A new
 //! variant, or a variant with one more field, gets the next free tag, and no tag is ever used for
-//! something else. What cannot be said with a new tag gets a new version, and [`Reader`] learns to
+//! something else. What cannot be said with a new tag gets a new version, and the reader learns to
 //! tell them apart. An older release that meets either answers [`Undecodable::Newer`]; it never
 //! guesses.
 

@@ -16,14 +16,14 @@ use crate::{
     operations::Operations,
     record::{Held, Identity, Profile},
     time::Timestamp,
-    wire::OperationType,
+    wire::{ExecutionStatus, OperationType},
 };
 use alloc::{collections::BTreeSet, string::ToString as _, sync::Arc, vec::Vec};
 
 /// The version of the form that [`Execution::snapshot`] writes.
 pub const SNAPSHOT_FORMAT: u8 = 1;
 
-/// No operation takes fewer bytes: 11 fields and what is particular to its type.
+/// No operation takes fewer bytes: this is a context with an empty id and nothing else.
 const OPERATION_BYTES_MIN: usize = 12;
 
 impl Execution {
@@ -73,23 +73,22 @@ impl Execution {
             .arn
             .execution_id()
             .ok_or_else(|| input.damaged("the execution id is not a UUID of ours"))?;
-        let status = Binary::read(input)?;
+        let status = ExecutionStatus::read(input)?;
         let started = Binary::read(input)?;
-        let ended: Option<Timestamp> = Binary::read(input)?;
         let execution = Self {
             arn_text: profile.arn.to_string().into(),
             profile,
             id,
             status,
             started,
-            ended,
+            ended: Binary::read(input)?,
             result: Binary::read(input)?,
             error: Binary::read(input)?,
             hold: Binary::read(input)?,
             usage: Binary::read(input)?,
             notify_parent: Binary::read(input)?,
             journal: Binary::read(input)?,
-            operations: read_table(input, started, ended.is_none())?,
+            operations: read_table(input, started, !status.is_terminal())?,
             gate: Gate::default(),
         };
         let gate = read_gate(input, started, &execution.operations)?;

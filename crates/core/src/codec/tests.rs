@@ -80,19 +80,27 @@ fn identity(operation_type: OperationType, label: Option<&str>) -> Identity {
     }
 }
 
+/// Names of samples, with what is sampled.
+type Samples<T> = Vec<(&'static str, T)>;
+
 /// One change of each kind, every field filled in one of them and left out in another.
-fn changes() -> Vec<(&'static str, Change)> {
-    let mut changes = execution_changes();
-    changes.extend(invocation_changes());
-    changes.extend(
-        operation_changes()
-            .into_iter()
-            .map(|(name, subject, change)| (name, Change::Operation { subject, change })),
-    );
+fn changes() -> Samples<Change> {
+    let about_operations = [operation_starts(), operation_moves(), operation_ends()].concat();
+    let about_operations = about_operations
+        .into_iter()
+        .map(|(name, (subject, change))| (name, Change::Operation { subject, change }));
+    let mut changes = [
+        execution_starts(),
+        execution_ends(),
+        execution_moves(),
+        invocation_changes(),
+    ]
+    .concat();
+    changes.extend(about_operations);
     changes
 }
 
-fn execution_changes() -> Vec<(&'static str, Change)> {
+fn execution_starts() -> Samples<Change> {
     let full = Profile {
         arn: arn("run-1"),
         config: settings(),
@@ -119,72 +127,55 @@ fn execution_changes() -> Vec<(&'static str, Change)> {
         profile: Arc::new(profile),
         input: "{\"n\":1}".into(),
     };
+    vec![
+        ("started-full", started(full)),
+        ("started-bare", started(bare)),
+    ]
+}
+
+fn execution_ends() -> Samples<Change> {
+    use ExecutionStatus::{Failed, Running, Stopped, Succeeded, TimedOut};
     let closed = |status, result: Option<&str>, error| Change::ExecutionClosed {
         status,
         result: result.map(Arc::from),
         error,
     };
-    let held = |cause| Change::Held {
-        cause,
-        reason: error(),
-    };
     vec![
-        ("started-full", started(full)),
-        ("started-bare", started(bare)),
-        (
-            "closed-running",
-            closed(ExecutionStatus::Running, None, None),
-        ),
-        (
-            "closed-succeeded",
-            closed(ExecutionStatus::Succeeded, Some("42"), None),
-        ),
-        (
-            "closed-failed",
-            closed(ExecutionStatus::Failed, None, Some(error())),
-        ),
-        (
-            "closed-timed-out",
-            closed(ExecutionStatus::TimedOut, None, None),
-        ),
+        ("closed-running", closed(Running, None, None)),
+        ("closed-succeeded", closed(Succeeded, Some("42"), None)),
+        ("closed-failed", closed(Failed, None, Some(error()))),
+        ("closed-timed-out", closed(TimedOut, None, None)),
         (
             "closed-stopped",
-            closed(ExecutionStatus::Stopped, None, Some(Arc::default())),
-        ),
-        ("held-mismatch", held(HoldCause::Mismatch)),
-        ("held-no-progress", held(HoldCause::NoProgress)),
-        ("held-operator", held(HoldCause::Operator)),
-        ("resumed", Change::Resumed),
-        (
-            "signal",
-            Change::SignalBuffered {
-                name: "go".into(),
-                payload: Some("\"now\"".into()),
-            },
-        ),
-        (
-            "signal-empty",
-            Change::SignalBuffered {
-                name: "go".into(),
-                payload: None,
-            },
-        ),
-        (
-            "acknowledged-parent",
-            Change::Acknowledged {
-                intent: IntentKey::Parent,
-            },
-        ),
-        (
-            "acknowledged-invoke",
-            Change::Acknowledged {
-                intent: IntentKey::Invoke("not a digest".into()),
-            },
+            closed(Stopped, None, Some(Arc::default())),
         ),
     ]
 }
 
-fn invocation_changes() -> Vec<(&'static str, Change)> {
+fn execution_moves() -> Samples<Change> {
+    let held = |cause| Change::Held {
+        cause,
+        reason: error(),
+    };
+    let signal = |payload: Option<&str>| Change::SignalBuffered {
+        name: "go".into(),
+        payload: payload.map(Arc::from),
+    };
+    let acknowledged = |intent| Change::Acknowledged { intent };
+    let invoke = IntentKey::Invoke("not a digest".into());
+    vec![
+        ("held-mismatch", held(HoldCause::Mismatch)),
+        ("held-no-progress", held(HoldCause::NoProgress)),
+        ("held-operator", held(HoldCause::Operator)),
+        ("resumed", Change::Resumed),
+        ("signal", signal(Some("\"now\""))),
+        ("signal-empty", signal(None)),
+        ("acknowledged-parent", acknowledged(IntentKey::Parent)),
+        ("acknowledged-invoke", acknowledged(invoke)),
+    ]
+}
+
+fn invocation_changes() -> Samples<Change> {
     let completed = |ending| Change::InvocationCompleted {
         invocation: "invocation-1".into(),
         started: at(1),
@@ -239,152 +230,108 @@ fn invocation_changes() -> Vec<(&'static str, Change)> {
     ]
 }
 
-fn operation_changes() -> Vec<(&'static str, Subject, OperationChange)> {
-    use OperationChange::{Closed, Heartbeat, Ready, Retried, SignalTaken, Started};
-    let new = |operation_type, label| Subject::New(identity(operation_type, label));
-    let known = || Subject::Known(70_000);
-    let closed = |status, result: Option<&str>, error| Closed {
-        status,
-        result: result.map(Arc::from),
-        error,
-        attempt: 3,
-        replay_children: result.is_none(),
+fn operation_starts() -> Samples<(Subject, OperationChange)> {
+    use OperationType::{Callback, ChainedInvoke, Context, Step, Wait};
+    let new = |operation_type, label, starting| {
+        let identity = identity(operation_type, label);
+        (Subject::New(identity), OperationChange::Started(starting))
     };
-    let bare = Subject::New(Identity {
+    let bare = Identity {
         id: "1".into(),
-        operation_type: OperationType::Step,
+        operation_type: Step,
         parent: None,
         name: None,
         sub_type: None,
-    });
+    };
+    let bare = (Subject::New(bare), OperationChange::Started(Starting::Step));
+    let wait = Starting::Wait { seconds: 300 };
     let callback = Starting::Callback {
         callback_id: "callback-1".into(),
         timeout_seconds: 60,
         heartbeat_seconds: 0,
     };
-    let durable = InvokeTarget::Durable {
+    let durable = invoke(Some(InvokeTarget::Durable {
         child: arn("child"),
         config: plain_settings(),
-    };
-    let plain = InvokeTarget::Plain {
+    }));
+    let plain = invoke(Some(InvokeTarget::Plain {
         version: "$LATEST".into(),
-    };
+    }));
+    let refused = invoke(None);
     vec![
-        (
-            "context",
-            new(OperationType::Context, Some("Map")),
-            Started(Starting::Context),
-        ),
-        (
-            "step",
-            new(OperationType::Step, Some("Step")),
-            Started(Starting::Step),
-        ),
-        ("step-bare", bare, Started(Starting::Step)),
-        (
-            "wait",
-            new(OperationType::Wait, Some("Wait")),
-            Started(Starting::Wait { seconds: 300 }),
-        ),
-        (
-            "callback",
-            new(OperationType::Callback, Some("Signal")),
-            Started(callback),
-        ),
+        ("context", new(Context, Some("Map"), Starting::Context)),
+        ("step", new(Step, Some("Step"), Starting::Step)),
+        ("step-bare", bare),
+        ("wait", new(Wait, Some("Wait"), wait)),
+        ("callback", new(Callback, Some("Signal"), callback)),
         (
             "invoke-durable",
-            new(OperationType::ChainedInvoke, Some("my own")),
-            invoke(Some(durable)),
+            new(ChainedInvoke, Some("my own"), durable),
         ),
-        (
-            "invoke-plain",
-            new(OperationType::ChainedInvoke, None),
-            invoke(Some(plain)),
-        ),
-        (
-            "invoke-refused",
-            new(OperationType::ChainedInvoke, Some("")),
-            invoke(None),
-        ),
-        (
-            "execution-operation",
-            new(OperationType::Execution, None),
-            Ready,
-        ),
-        (
-            "retried",
-            known(),
-            Retried {
-                result: Some("1".into()),
-                error: Some(error()),
-                attempt: 2,
-                delay_seconds: u32::MAX,
-            },
-        ),
-        ("ready", known(), Ready),
-        (
-            "heartbeat",
-            known(),
-            Heartbeat {
-                deadline: at(5_000),
-            },
-        ),
-        ("signal-taken", known(), SignalTaken),
-        (
-            "op-started",
-            known(),
-            closed(OperationStatus::Started, None, None),
-        ),
-        (
-            "op-pending",
-            known(),
-            closed(OperationStatus::Pending, None, None),
-        ),
-        (
-            "op-ready",
-            known(),
-            closed(OperationStatus::Ready, None, None),
-        ),
-        (
-            "op-succeeded",
-            known(),
-            closed(OperationStatus::Succeeded, Some("[1,2]"), None),
-        ),
-        (
-            "op-failed",
-            known(),
-            closed(OperationStatus::Failed, None, Some(error())),
-        ),
-        (
-            "op-cancelled",
-            known(),
-            closed(OperationStatus::Cancelled, None, None),
-        ),
-        (
-            "op-timed-out",
-            known(),
-            closed(OperationStatus::TimedOut, None, None),
-        ),
-        (
-            "op-stopped",
-            known(),
-            closed(OperationStatus::Stopped, None, None),
-        ),
+        ("invoke-plain", new(ChainedInvoke, None, plain)),
+        ("invoke-refused", new(ChainedInvoke, Some(""), refused)),
     ]
 }
 
-fn invoke(target: Option<InvokeTarget>) -> OperationChange {
+fn operation_moves() -> Samples<(Subject, OperationChange)> {
+    let known = |change| (Subject::Known(70_000), change);
+    let retried = OperationChange::Retried {
+        result: Some("1".into()),
+        error: Some(error()),
+        attempt: 2,
+        delay_seconds: u32::MAX,
+    };
+    let heartbeat = OperationChange::Heartbeat {
+        deadline: at(5_000),
+    };
+    let execution = Subject::New(identity(OperationType::Execution, None));
+    vec![
+        ("execution-operation", (execution, OperationChange::Ready)),
+        ("retried", known(retried)),
+        ("ready", known(OperationChange::Ready)),
+        ("heartbeat", known(heartbeat)),
+        ("signal-taken", known(OperationChange::SignalTaken)),
+    ]
+}
+
+fn operation_ends() -> Samples<(Subject, OperationChange)> {
+    use OperationStatus::{
+        Cancelled, Failed, Pending, Ready, Started, Stopped, Succeeded, TimedOut,
+    };
+    let closed = |status, result: Option<&str>, error| {
+        let change = OperationChange::Closed {
+            status,
+            result: result.map(Arc::from),
+            error,
+            attempt: 3,
+            replay_children: result.is_none(),
+        };
+        (Subject::Known(70_000), change)
+    };
+    vec![
+        ("op-started", closed(Started, None, None)),
+        ("op-pending", closed(Pending, None, None)),
+        ("op-ready", closed(Ready, None, None)),
+        ("op-succeeded", closed(Succeeded, Some("[1,2]"), None)),
+        ("op-failed", closed(Failed, None, Some(error()))),
+        ("op-cancelled", closed(Cancelled, None, None)),
+        ("op-timed-out", closed(TimedOut, None, None)),
+        ("op-stopped", closed(Stopped, None, None)),
+    ]
+}
+
+fn invoke(target: Option<InvokeTarget>) -> Starting {
     let given = target.is_some();
-    OperationChange::Started(Starting::Invoke(Box::new(InvokeStart {
+    Starting::Invoke(Box::new(InvokeStart {
         function_name: "durable:1".into(),
         tenant: given.then(|| "tenant".into()),
         trace: given.then(|| "Root=1".into()),
         input: given.then(|| "{\"x\":1}".into()),
         target,
-    })))
+    }))
 }
 
-fn samples() -> Vec<(&'static str, Record)> {
+fn samples() -> Samples<Record> {
     (0u64..)
         .zip(changes())
         .map(|(index, (name, change))| {
@@ -634,6 +581,13 @@ fn ids_of_64_hex_digits_take_32_bytes() {
     let every = OperationId::from(every.as_str());
     assert_eq!(written(&every).len(), 33);
     assert_eq!(read(&written(&every)), Ok(every));
+}
+
+#[test]
+fn the_tags_of_labels_never_change() {
+    let frozen = "Step WaitForCondition Wait Callback Signal ChainedInvoke RunInChildContext \
+                  WaitForCallback Map MapIteration Parallel ParallelBranch";
+    assert_eq!(LABELS.join(" "), frozen);
 }
 
 #[test]

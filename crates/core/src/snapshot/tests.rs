@@ -288,6 +288,16 @@ fn an_id_that_is_not_ours_is_refused() {
     );
 }
 
+#[test]
+fn as_many_operations_as_fit_are_made_room_for() {
+    let (execution, _) = with_operations(|_| ());
+    let mut smallest = execution.operations.list()[1].clone();
+    smallest.identity.id = "".into();
+    let mut bytes = Vec::new();
+    write_operation(&smallest, smallest.started, &mut bytes);
+    assert_eq!(bytes.len(), OPERATION_BYTES_MIN);
+}
+
 /// A journal of many finished steps, as our SDK numbers them.
 fn steps(count: u32) -> Vec<Record> {
     let mut journal = World::new().records;
