@@ -14,6 +14,11 @@
 //! - A failed sync poisons the store: nothing is acknowledged any more, and reads go on.
 //! - A full disk refuses commits ([`CommitError::Full`]) and changes nothing; commits work again
 //!   when there is room.
+//! - Handing over a commit never loses it: when a store's queue is full, the call itself waits. The
+//!   queue is emptied by a thread of the store's own, so waiting cannot block it.
+
+pub mod folder;
+pub mod sqlite;
 
 use outlast_core::{arn::ExecutionId, time::Timestamp, wire::ExecutionStatus};
 use std::{
@@ -45,8 +50,8 @@ pub trait Store: Send + Sync + 'static {
     /// When it cannot be read.
     fn load(&self, execution: ExecutionId) -> Result<Option<Stored>, StoreError>;
 
-    /// Runs of records in order, beginning with the one that contains record `from`, until
-    /// `bytes_max` bytes have been read; at least one run if there is one.
+    /// Runs of records in order, beginning with the one that contains record `from`, as many as fit
+    /// into `bytes_max` bytes; at least one run if there is one.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -105,12 +110,70 @@ pub struct Commit {
     pub execution: ExecutionId,
     /// The version it must have: the number of its records. 0 creates it and claims its name.
     pub expected: u64,
-    /// The records to append; may be none if only the head changes.
+    /// The records to append, the first numbered `expected`; may be none if only the head of an
+    /// existing execution changes.
     pub records: Run,
-    /// The head from now on. Its version is `expected` plus the records.
+    /// The head from now on. Its version is `expected` plus the records; function, name and start
+    /// are what they were.
     pub head: Head,
     /// The execution as it is after these records, to fold it from later.
     pub snapshot: Option<Vec<u8>>,
+}
+
+impl Commit {
+    /// Whether the commit agrees with itself. A store that kept one that does not could not say
+    /// later which part was meant, so every store asks this first.
+    ///
+    /// # Errors
+    /// [`CommitError::Malformed`], with the reason.
+    pub fn check(&self) -> Result<(), CommitError> {
+        let head = &self.head;
+        let times = [Some(head.started), head.ended, head.wake];
+        let reason = if self.expected == 0 && self.records.count == 0 {
+            "it creates an execution without a record"
+        } else if self.records.count == 0 && !self.records.bytes.is_empty() {
+            "it has bytes of no record"
+        } else if self.records.count > 0 && self.records.first != self.expected {
+            "its records do not follow those before"
+        } else if self.expected.checked_add(u64::from(self.records.count)) != Some(head.version) {
+            "its head has another version than its records"
+        } else if head.version > INTEGER_MAX {
+            "its version is beyond what a store can count"
+        } else if times
+            .into_iter()
+            .flatten()
+            .any(|time| time.as_millis() > INTEGER_MAX)
+        {
+            "one of its times is beyond what a store can order"
+        } else {
+            return Ok(());
+        };
+        Err(CommitError::Malformed(reason))
+    }
+}
+
+/// The greatest time and version a store keeps: databases order signed integers.
+pub const INTEGER_MAX: u64 = i64::MAX as u64;
+
+/// One thing that a store can be asked to do, for stores that queue them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// [`Store::commit`].
+    Commit(Commit),
+    /// [`Store::delete`].
+    Delete {
+        /// Which execution.
+        execution: ExecutionId,
+        /// The version it must have.
+        expected: u64,
+    },
+    /// [`Store::put_setting`].
+    Setting {
+        /// Which one.
+        key: Arc<str>,
+        /// Its value from now on.
+        value: Vec<u8>,
+    },
 }
 
 /// Records that lie together, opaque to the store.
@@ -203,6 +266,18 @@ impl Query {
             && self.started_from.is_none_or(|from| head.started >= from)
             && self.started_until.is_none_or(|until| head.started <= until)
     }
+
+    /// Whether an execution with this start and id comes after [`after`](Self::after) in the order
+    /// asked for.
+    pub fn follows(&self, started: Timestamp, execution: ExecutionId) -> bool {
+        self.after.is_none_or(|after| {
+            if self.newest_first {
+                (started, execution) < after
+            } else {
+                (started, execution) > after
+            }
+        })
+    }
 }
 
 /// How a store is and what it has done since it was opened.
@@ -236,6 +311,9 @@ pub enum CommitError {
     /// Another execution of this function has the name.
     #[error("the name belongs to another execution")]
     NameTaken(ExecutionId),
+    /// The commit contradicts itself or the execution it is for: a defect of the caller.
+    #[error("the commit makes no sense: {0}")]
+    Malformed(&'static str),
     /// There is no room on the disk; try again when there is.
     #[error("the disk is full: {0}")]
     Full(Arc<str>),
