@@ -28,7 +28,7 @@ pub(crate) use scan::Frame;
 use crate::disk::{Disk, DiskFile};
 use frame::{ALIGNMENT, HEADER_BYTES, Header, SECTOR_BYTES};
 use scan::Cursor;
-use segment::{Head, Spare, Spares};
+use segment::{Head, Spares};
 use std::{collections::VecDeque, io, ops::Range, sync::Arc};
 
 /// Why a batch was not appended.
@@ -72,7 +72,7 @@ struct Current {
 
 /// A segment that will not be written to again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sealed {
+pub(crate) struct Sealed {
     number: u64,
     /// Sequence of the first frame after it.
     end: u64,
@@ -95,15 +95,15 @@ struct Staged {
     kind: u8,
 }
 
-/// Makes the next segment ready, on a thread that has the time.
+/// Makes segments ready and removes them, on threads that have the time.
 #[derive(Clone, Debug)]
-pub(crate) struct Preparer {
+pub(crate) struct Keeper {
     disk: Arc<dyn Disk>,
     spares: Arc<Spares>,
     segment_bytes: u64,
 }
 
-impl Preparer {
+impl Keeper {
     /// Makes segment `number` ready. A failure is not told: whoever needs the segment tries again
     /// and then sees it.
     pub(crate) fn prepare(&self, number: u64) {
@@ -111,12 +111,28 @@ impl Preparer {
             tracing::warn!(%error, number, "the next segment of the journal could not be prepared");
         }
     }
+
+    /// Removes the files of segments that were given up; a damaged one is kept under another name.
+    /// A failure only costs room: the next open tries again, as it does after a crash here.
+    pub(crate) fn remove(&self, released: &[Sealed]) {
+        for sealed in released {
+            let name = segment::name(sealed.number);
+            let outcome = if sealed.damaged {
+                (self.disk).rename(&name, &segment::damaged_name(sealed.number))
+            } else {
+                self.disk.delete(&name)
+            };
+            if let Err(error) = outcome {
+                tracing::warn!(%error, name, "a segment that is not needed could not be removed");
+            }
+        }
+    }
 }
 
 impl Journal {
-    /// Whoever shall make segments ready.
-    pub(crate) fn preparer(&self) -> Preparer {
-        Preparer {
+    /// Whoever shall look after the files.
+    pub(crate) fn keeper(&self) -> Keeper {
+        Keeper {
             disk: self.disk.clone(),
             spares: self.spares.clone(),
             segment_bytes: self.segment_bytes,
@@ -264,21 +280,19 @@ impl Journal {
         })
     }
 
-    /// Gives up the segments whose frames are all before `sequence`; they must be durable
-    /// elsewhere. A damaged one is kept under another name. A failure only costs room: the next
-    /// open tries again.
-    pub(crate) fn release(&mut self, sequence: u64) {
+    /// Whether segments could be given up if all before `sequence` is durable elsewhere.
+    pub(crate) fn has_released(&self, sequence: u64) -> bool {
+        (self.sealed.front()).is_some_and(|sealed| sealed.end <= sequence)
+    }
+
+    /// Gives up the segments whose frames are all before `sequence`, which must be durable
+    /// elsewhere. [`Keeper::remove`] removes their files.
+    pub(crate) fn release(&mut self, sequence: u64) -> Vec<Sealed> {
+        let mut released = Vec::new();
         while let Some(sealed) = self.sealed.pop_front_if(|sealed| sealed.end <= sequence) {
-            let name = segment::name(sealed.number);
-            let outcome = if sealed.damaged {
-                (self.disk).rename(&name, &segment::damaged_name(sealed.number))
-            } else {
-                self.disk.delete(&name)
-            };
-            if let Err(error) = outcome {
-                tracing::warn!(%error, name, "a segment that is not needed could not be removed");
-            }
+            released.push(sealed);
         }
+        released
     }
 }
 
@@ -329,7 +343,9 @@ enum Failed {
 
 fn write(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> Result<(), Failed> {
     match file.write_at(offset, bytes) {
-        Ok(()) => file.sync().map_err(|error| Failed::Unknown("a sync failed", error)),
+        Ok(()) => file
+            .sync()
+            .map_err(|error| Failed::Unknown("a sync failed", error)),
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
             erase(file, offset, bytes.len())
                 .map_err(|error| Failed::Unknown("a refused write could not be undone", error))?;

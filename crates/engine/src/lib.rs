@@ -5,4 +5,6 @@
 //! durable. The engine knows neither HTTP nor AWS: hosts of functions implement an invoker, front
 //! doors call the engine's methods.
 
+pub mod disk;
+pub mod journal;
 pub mod store;

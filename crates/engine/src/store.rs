@@ -18,6 +18,7 @@
 //!   queue is emptied by a thread of the store's own, so waiting cannot block it.
 
 pub mod folder;
+pub mod journaled;
 pub mod sqlite;
 
 use outlast_core::{arn::ExecutionId, time::Timestamp, wire::ExecutionStatus};
@@ -314,6 +315,9 @@ pub enum CommitError {
     /// The commit contradicts itself or the execution it is for: a defect of the caller.
     #[error("the commit makes no sense: {0}")]
     Malformed(&'static str),
+    /// Part of what was stored about the execution is lost; only a delete is accepted.
+    #[error("the execution is damaged: {0}")]
+    Damaged(Arc<str>),
     /// There is no room on the disk; try again when there is.
     #[error("the disk is full: {0}")]
     Full(Arc<str>),

@@ -251,7 +251,8 @@ impl Content {
         if self.durable.len() < end {
             self.durable.resize(end, 0);
         }
-        if let (Some(to), Some(from)) = (self.durable.get_mut(start..end), self.seen.get(start..end))
+        if let (Some(to), Some(from)) =
+            (self.durable.get_mut(start..end), self.seen.get(start..end))
         {
             to.copy_from_slice(from);
         }
@@ -415,7 +416,11 @@ mod tests {
             assert_eq!(bytes.len(), 2048);
             assert!(bytes[..512].iter().all(|byte| *byte == 1));
             assert!(bytes[1536..].iter().all(|byte| *byte == 1));
-            assert!(bytes.chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+            assert!(
+                bytes
+                    .chunks(512)
+                    .all(|sector| sector.iter().all(|byte| *byte == sector[0]))
+            );
             seen.insert((bytes[512], bytes[1024]));
         }
         assert_eq!(seen.len(), 4, "every mix of old and new sectors occurs");
@@ -434,7 +439,11 @@ mod tests {
             .map(|seed| disk.restart(seed).list().unwrap())
             .collect();
         assert_eq!(lists.len(), 4);
-        assert!(lists.iter().all(|names| names.contains(&"synced".to_owned())));
+        assert!(
+            lists
+                .iter()
+                .all(|names| names.contains(&"synced".to_owned()))
+        );
     }
 
     #[test]

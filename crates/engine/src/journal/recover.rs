@@ -61,8 +61,8 @@ pub(crate) fn open(
     mut visit: impl FnMut(Frame<'_>),
 ) -> Result<(Journal, Recovered), OpenError> {
     let mut files = survey(disk.as_ref())?;
-    let start = (files.iter())
-        .rposition(|file| file.head.is_some_and(|head| head.first <= position));
+    let start =
+        (files.iter()).rposition(|file| file.head.is_some_and(|head| head.first <= position));
     check_present(&files, start, position)?;
     for file in files.drain(..start.unwrap_or(0)) {
         // Below what is indexed: a delete that a power cut undid.

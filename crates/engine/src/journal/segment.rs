@@ -213,7 +213,11 @@ mod tests {
         for bit in 0..36 * 8 {
             let mut bytes = bytes;
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_ne!(Head::from_bytes(&bytes, 3), Opening::Head(head), "bit {bit}");
+            assert_ne!(
+                Head::from_bytes(&bytes, 3),
+                Opening::Head(head),
+                "bit {bit}"
+            );
         }
     }
 
