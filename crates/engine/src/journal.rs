@@ -180,11 +180,6 @@ impl Journal {
         });
     }
 
-    /// Bytes of the batch so far.
-    pub(crate) fn staged_bytes(&self) -> usize {
-        self.batch.bytes.len()
-    }
-
     /// Makes the batch durable. Its frames have the sequences from [`Journal::sequence`] on, as of
     /// before the call. The batch is empty afterwards, whatever the outcome.
     pub(crate) fn append(&mut self) -> Result<(), AppendError> {

@@ -23,6 +23,8 @@ pub enum Fault {
     CutAt(u64),
     /// This call fails, a write after a part of it, and later calls work.
     FailAt(u64),
+    /// This call finds the disk full, a write after a part of it, and later calls work.
+    FullAt(u64),
 }
 
 /// A disk in memory; clones are the same disk.
@@ -161,7 +163,7 @@ impl SimDisk {
 }
 
 impl State {
-    /// Counts a call and says whether it works. `Err(true)` asks a write to do a part of its work.
+    /// Counts a call and says whether it works.
     fn call(&mut self) -> Result<(), Refused> {
         let call = self.calls;
         self.calls += 1;
@@ -174,7 +176,8 @@ impl State {
                 Err(Refused::Cut)
             }
             Some(Fault::FailAt(at)) if at == call => Err(Refused::Failed),
-            Some(Fault::CutAt(_) | Fault::FailAt(_)) | None => Ok(()),
+            Some(Fault::FullAt(at)) if at == call => Err(Refused::Full),
+            Some(Fault::CutAt(_) | Fault::FailAt(_) | Fault::FullAt(_)) | None => Ok(()),
         }
     }
 
@@ -207,6 +210,7 @@ enum Refused {
     Cut,
     Off,
     Failed,
+    Full,
 }
 
 impl From<Refused> for io::Error {
@@ -214,6 +218,7 @@ impl From<Refused> for io::Error {
         match refused {
             Refused::Cut | Refused::Off => io::Error::other("the power is off"),
             Refused::Failed => io::Error::other("an injected failure"),
+            Refused::Full => io::ErrorKind::StorageFull.into(),
         }
     }
 }
@@ -358,7 +363,7 @@ impl DiskFile for SimFile {
             Err(Refused::Off) => (0, Err(Refused::Off.into())),
             // The kernel may have taken all of it, and may have written it back, before the end.
             Err(Refused::Cut) => (bytes.len() as u64, Err(Refused::Cut.into())),
-            Err(Refused::Failed) => (part, Err(Refused::Failed.into())),
+            Err(refused @ (Refused::Failed | Refused::Full)) => (part, Err(refused.into())),
         };
         let done = usize::try_from(done).map_err(io::Error::other)?;
         file.write(start, bytes.get(..done).unwrap_or(bytes));

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::journal::Frame;
 use outlast_core::arn::ExecutionId;
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 /// The setting that lists damaged executions, one to a line: bits in hexadecimal, then the reason.
 pub(super) const SETTING: &str = "outlast.damaged";
@@ -28,9 +28,9 @@ pub(super) fn decode(value: &[u8]) -> Vec<(ExecutionId, Arc<str>)> {
 }
 
 /// Writes the list.
-pub(super) fn encode(overlay: &Overlay) -> Vec<u8> {
+pub(super) fn encode(damaged: &BTreeMap<ExecutionId, Arc<str>>) -> Vec<u8> {
     let mut text = String::new();
-    for (execution, reason) in overlay.damaged_all() {
+    for (execution, reason) in damaged {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -50,6 +50,10 @@ pub(super) fn replay(
     index: &Reader,
 ) -> Result<(), StoreError> {
     let execution = ExecutionId::from_bits(frame.execution);
+    if frame.payload.is_none() && frame.execution == 0 {
+        // A setting that is lost; the damage has been reported with its place.
+        return Ok(());
+    }
     let Some(payload) = frame.payload else {
         overlay.set_damaged(execution, "a frame of the journal cannot be read".into());
         return Ok(());

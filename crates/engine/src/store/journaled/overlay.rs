@@ -14,7 +14,10 @@
 
 mod entry;
 
-use super::super::{Change, Commit, Head, Wake};
+use super::{
+    super::{Change, Commit, Head, Wake},
+    damage,
+};
 use entry::Entry;
 use hashbrown::{Equivalent, HashMap};
 use outlast_core::{arn::ExecutionId, time::Timestamp};
@@ -42,6 +45,8 @@ pub(super) struct Overlay {
     cached: VecDeque<ExecutionId>,
     cached_max: usize,
     damaged: BTreeMap<ExecutionId, Arc<str>>,
+    /// Whether the index has another list of damaged executions.
+    damaged_dirty: bool,
     bytes: u64,
     generation: u64,
     sequence: u64,
@@ -92,6 +97,8 @@ pub(super) enum Known<'a> {
 pub(super) struct Round {
     pub(super) items: Vec<Item>,
     pub(super) settings: Vec<(Arc<str>, Arc<[u8]>)>,
+    /// The list of damaged executions, if it has changed.
+    damaged: Option<Change>,
     /// The position of the journal it reaches to.
     pub(super) position: u64,
 }
@@ -107,6 +114,7 @@ impl Round {
             key: key.clone(),
             value: value.to_vec(),
         }));
+        changes.extend(self.damaged.clone());
         changes
     }
 }
@@ -133,7 +141,7 @@ impl Overlay {
 
     /// Whether there is anything to index.
     pub(super) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty() || !self.settings.is_empty()
+        !self.dirty.is_empty() || !self.settings.is_empty() || self.damaged_dirty
     }
 
     pub(super) fn known(&self, execution: ExecutionId) -> Known<'_> {
@@ -189,6 +197,17 @@ impl Overlay {
 
     pub(super) fn set_damaged(&mut self, execution: ExecutionId, reason: Arc<str>) {
         self.damaged.entry(execution).or_insert(reason);
+        self.damaged_dirty = true;
+    }
+
+    /// Executions that the index remembers as damaged.
+    pub(super) fn remember_damaged(&mut self, damaged: Vec<(ExecutionId, Arc<str>)>) {
+        self.damaged.extend(damaged);
+    }
+
+    /// Everything before `sequence` has been handed over.
+    pub(super) fn reach(&mut self, sequence: u64) {
+        self.sequence = sequence;
     }
 
     pub(super) fn damaged_all(&self) -> &BTreeMap<ExecutionId, Arc<str>> {
@@ -234,7 +253,7 @@ impl Overlay {
     }
 
     fn apply_delete(&mut self, execution: ExecutionId, expected: u64) {
-        self.damaged.remove(&execution);
+        self.damaged_dirty |= self.damaged.remove(&execution).is_some();
         let entry = (self.entries.entry(execution)).or_insert_with(|| Entry::indexed_at(expected));
         let old_wake = entry.shadowed_wake();
         self.bytes -= entry.bytes();
@@ -278,6 +297,10 @@ impl Overlay {
         Round {
             items,
             settings,
+            damaged: std::mem::take(&mut self.damaged_dirty).then(|| Change::Setting {
+                key: damage::SETTING.into(),
+                value: damage::encode(&self.damaged),
+            }),
             position: self.sequence,
         }
     }
@@ -336,6 +359,7 @@ impl Overlay {
 
     /// The round did not reach the index; the next one takes it along.
     pub(super) fn abandon_round(&mut self, round: &Round) {
+        self.damaged_dirty |= round.damaged.is_some();
         for item in &round.items {
             if let Some(entry) = self.entries.get_mut(&item.execution())
                 && entry.abandon_round()

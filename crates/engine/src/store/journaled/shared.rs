@@ -100,10 +100,7 @@ impl Shared {
         let reader = tables.reader()?;
         let mut overlay = Overlay::new(position, options.cached_executions);
         let known = reader.setting(damage::SETTING).map_err(unreadable)?;
-        for (execution, reason) in damage::decode(&known.unwrap_or_default()) {
-            overlay.set_damaged(execution, reason);
-        }
-        let known = overlay.damaged_all().len();
+        overlay.remember_damaged(damage::decode(&known.unwrap_or_default()));
         let mut failure = None;
         let opened = journal::open(disk, options.segment_bytes, position, |frame| {
             if failure.is_none() {
@@ -118,8 +115,8 @@ impl Shared {
         for lost in &recovered.damage {
             tracing::error!(?lost, "part of the journal is lost");
         }
-        let new_damage = overlay.damaged_all().len() > known;
-        let shared = Self {
+        overlay.reach(journal.sequence());
+        Ok(Self {
             keeper: journal.keeper(),
             folder,
             damage: recovered.damage,
@@ -138,21 +135,7 @@ impl Shared {
             written: AtomicBool::new(false),
             counters: Counters::default(),
             options,
-        };
-        if new_damage {
-            shared.remember_damage();
-        }
-        Ok(shared)
-    }
-
-    /// Queues the list of damaged executions as a setting, so that the index keeps it.
-    fn remember_damage(&self) {
-        let value = damage::encode(&lock(&self.overlay));
-        // If it does not become durable, the journal still proves the damage at the next open.
-        drop(self.hand_over(Change::Setting {
-            key: damage::SETTING.into(),
-            value,
-        }));
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -238,6 +221,7 @@ impl Shared {
 
     /// The writer's thread. `segments` is told which segment to make ready.
     pub(super) fn write_until_closed(&self, segments: &mpsc::Sender<u64>) {
+        let _stopped = Stopped(self);
         let mut told = 0;
         loop {
             let next = lock(&self.journal).next_segment();
@@ -346,6 +330,7 @@ impl Shared {
 
     /// The indexer's thread.
     pub(super) fn index_until_closed(&self) {
+        let _stopped = Stopped(self);
         loop {
             let last = self.wait_for_round();
             let indexed = self.index();
@@ -399,5 +384,27 @@ impl Shared {
         drop(lock(&self.overlay));
         self.indexed.notify_all();
         outcome
+    }
+}
+
+/// A thread that panics must not leave anybody waiting for it.
+struct Stopped<'a>(&'a Shared);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        let shared = self.0;
+        if std::thread::panicking() {
+            shared.poison("a thread of the store panicked".into());
+            let mut queue = lock(&shared.queue);
+            queue.closed = true;
+            // Dropping the answers tells those who wait that the store has stopped.
+            queue.items.clear();
+            drop(queue);
+            shared.drained.notify_all();
+            shared.written.store(true, Ordering::Release);
+            drop(lock(&shared.overlay));
+            shared.wanted.notify_all();
+            shared.indexed.notify_all();
+        }
     }
 }

@@ -87,11 +87,6 @@ impl Entry {
         }
     }
 
-    /// Whether it exists.
-    pub(in super::super) fn is_alive(&self) -> bool {
-        self.head.is_some()
-    }
-
     /// Its newest head.
     pub(in super::super) fn newest_head(&self) -> Option<&Head> {
         self.head.as_ref()
