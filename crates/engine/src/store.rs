@@ -18,7 +18,10 @@
 //!   queue is emptied by a thread of the store's own, so waiting cannot block it.
 
 pub mod folder;
+pub mod memory;
 pub mod sqlite;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
 
 use outlast_core::{arn::ExecutionId, time::Timestamp, wire::ExecutionStatus};
 use std::{
@@ -323,6 +326,12 @@ pub enum CommitError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl CommitError {
+    /// The refusal of a commit that gives an existing execution another identity.
+    pub(crate) const CHANGED_IDENTITY: Self =
+        Self::Malformed("it changes the function, name or start of an execution");
 }
 
 /// Why a read failed.
