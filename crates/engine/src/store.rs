@@ -19,6 +19,7 @@
 
 pub mod folder;
 pub mod memory;
+mod queue;
 pub mod sqlite;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;

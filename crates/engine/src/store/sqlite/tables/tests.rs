@@ -109,13 +109,7 @@ fn a_full_disk_refuses_the_whole_transaction_and_changes_nothing() {
         .connection
         .pragma_query_value(None, "page_count", |row| row.get(0))
         .unwrap();
-    let limit = |tables: &Tables, pages: i64| {
-        let _: i64 = tables
-            .connection
-            .pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))
-            .unwrap();
-    };
-    limit(&tables, pages);
+    tables.limit_pages(pages);
     let large = Change::Commit(commit(2, 0, 10_000));
     let outcomes = tables.apply(&[Change::Commit(commit(1, 1, 1)), large.clone()]);
     assert!(
@@ -129,7 +123,7 @@ fn a_full_disk_refuses_the_whole_transaction_and_changes_nothing() {
     assert_eq!(reader.head(id(1)).unwrap().unwrap().version, 1);
     assert_eq!(reader.head(id(2)).unwrap(), None);
 
-    limit(&tables, pages + 1_000);
+    tables.limit_pages(pages + 1_000);
     let outcomes = tables.apply(&[Change::Commit(commit(1, 1, 1)), large]);
     assert_eq!(outcomes, [Ok(()), Ok(())]);
 }
