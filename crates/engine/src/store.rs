@@ -180,7 +180,8 @@ pub enum Change {
     },
 }
 
-/// Records that lie together, opaque to the store.
+/// Records that lie together, opaque to the store. A store may join runs that follow each other
+/// into one, the bytes one after the other, though never across the newest snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// Number of the first.
