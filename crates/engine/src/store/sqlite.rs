@@ -12,7 +12,7 @@ use super::{
     Change, Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError, Stored,
     Wake,
     folder::{Folder, OpenError},
-    queue::Queue,
+    queue::{Group, Queue},
 };
 use outlast_core::{arn::ExecutionId, time::Timestamp};
 use reader::Reader;
@@ -207,10 +207,7 @@ impl Drop for CloseOnDrop {
 impl Writer {
     fn run(mut self) {
         while let Some(group) = self.queue.0.take() {
-            let outcomes = self.tables.apply(&group.changes);
-            self.note(&outcomes);
-            group.answer(outcomes);
-            self.measure_log();
+            self.write(group);
         }
         // First the copier: closing cannot shorten a log that another is copying.
         drop(self.nudge);
@@ -220,14 +217,25 @@ impl Writer {
         self.tables.close();
     }
 
+    fn write(&mut self, group: Group) {
+        let outcomes = self.tables.apply(&group.changes);
+        self.note(&outcomes);
+        group.answer(outcomes);
+        self.measure_log();
+    }
+
     /// Brings the status up to date before anybody hears of the outcomes.
     fn note(&self, outcomes: &[Result<(), CommitError>]) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |outcome: &Result<(), CommitError>| matches!(outcome, Err(CommitError::Full(_)));
-        status.full = outcomes.iter().any(full);
+        let full = outcomes.iter().any(full);
+        let written = outcomes.iter().any(Result::is_ok);
+        // A transaction that changed nothing did not wait for the disk, nor learn how full it is.
+        if full || written {
+            status.full = full;
+        }
+        status.syncs += u64::from(written);
         status.poisoned = self.tables.poisoned().cloned();
-        // A transaction that changed nothing does not wait for the disk.
-        status.syncs += u64::from(outcomes.iter().any(Result::is_ok));
     }
 
     /// Sees how the log has grown, and has it copied when that is worth it.
