@@ -19,7 +19,11 @@
 
 pub mod folder;
 pub mod journaled;
+pub mod memory;
+mod queue;
 pub mod sqlite;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
 
 use outlast_core::{arn::ExecutionId, time::Timestamp, wire::ExecutionStatus};
 use std::{
@@ -177,7 +181,8 @@ pub enum Change {
     },
 }
 
-/// Records that lie together, opaque to the store.
+/// Records that lie together, opaque to the store. A store may join runs that follow each other
+/// into one, the bytes one after the other, though never across the newest snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// Number of the first.
@@ -327,6 +332,12 @@ pub enum CommitError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl CommitError {
+    /// The refusal of a commit that gives an existing execution another identity.
+    pub(crate) const CHANGED_IDENTITY: Self =
+        Self::Malformed("it changes the function, name or start of an execution");
 }
 
 /// Why a read failed.

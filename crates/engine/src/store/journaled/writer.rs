@@ -130,9 +130,7 @@ impl Checker<'_> {
         }
         match current {
             Some(head) if !same_identity(&head, &commit.head) => {
-                return Err(CommitError::Malformed(
-                    "it changes the function, name or start of an execution",
-                ));
+                return Err(CommitError::CHANGED_IDENTITY);
             }
             Some(_) => {}
             None => {

@@ -219,6 +219,17 @@ impl Tables {
     }
 }
 
+#[cfg(test)]
+impl Tables {
+    /// Makes a disk of this many pages.
+    pub(super) fn limit_pages(&self, pages: i64) {
+        let _: i64 = self
+            .connection
+            .pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))
+            .unwrap();
+    }
+}
+
 /// Copies the write-ahead log into the database beside the writer.
 #[derive(Debug)]
 pub struct Checkpointer {
@@ -287,9 +298,7 @@ fn apply_commit(
                 found: Some(found.version),
             })
         }
-        Some(found) if !found.same_identity => Some(CommitError::Malformed(
-            "it changes the function, name or start of an execution",
-        )),
+        Some(found) if !found.same_identity => Some(CommitError::CHANGED_IDENTITY),
         Some(_) => None,
         None if commit.expected > 0 => Some(CommitError::Conflict {
             expected: commit.expected,
