@@ -41,7 +41,10 @@ use tokio::sync::oneshot;
 /// # Errors
 /// When somebody else has it open, its format is newer, it is damaged, or the disk refuses.
 pub fn open(folder: &Path) -> Result<Arc<dyn Store>, OpenError> {
-    Ok(Arc::new(sqlite::SqliteStore::open(folder)?))
+    Ok(Arc::new(journaled::JournaledStore::open(
+        folder,
+        journaled::Options::default(),
+    )?))
 }
 
 /// Keeps executions.
