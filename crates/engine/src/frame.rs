@@ -94,3 +94,70 @@ fn split(bytes: &[u8]) -> Result<(Frame<'_>, &[u8]), &'static str> {
     let checksum = u32::from_le_bytes(*checksum);
     Ok((Frame { checksum, body }, rest))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outlast_core::{
+        record::{Change, OperationChange, Subject},
+        time::Timestamp,
+    };
+
+    const ID: u128 = 7;
+
+    fn journal(count: u64) -> Vec<Record> {
+        (10..10 + count)
+            .map(|number| Record {
+                number,
+                events: 3,
+                at: Timestamp::from_millis(number),
+                change: Change::Operation {
+                    subject: Subject::Known(1),
+                    change: OperationChange::Ready,
+                },
+            })
+            .collect()
+    }
+
+    fn read_all(run: &Run, from: u64) -> Vec<Result<Record, StoreError>> {
+        records(ExecutionId::from_bits(ID), run, from).collect()
+    }
+
+    #[test]
+    fn a_run_gives_back_its_records_from_any_number_on() {
+        let journal = journal(5);
+        let run = run(&journal);
+        assert_eq!((run.first, run.count), (10, 5));
+        for (from, expected) in [(0, 10), (10, 10), (11, 11), (14, 14), (15, 15)] {
+            let numbers: Vec<u64> = read_all(&run, from)
+                .into_iter()
+                .map(|record| record.unwrap().number)
+                .collect();
+            assert_eq!(numbers, (expected..15).collect::<Vec<_>>(), "from {from}");
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let whole = run(&journal(2));
+        for at in 0..whole.bytes.len() {
+            let mut cut = whole.clone();
+            cut.bytes.truncate(at);
+            assert!(read_all(&cut, 0).iter().any(Result::is_err), "cut at {at}");
+            for bit in 0..8 {
+                let mut flipped = whole.clone();
+                flipped.bytes[at] ^= 1 << bit;
+                let read = read_all(&flipped, 0);
+                assert!(read.iter().any(Result::is_err), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_in_anothers_place_is_noticed() {
+        let mut swapped = run(&journal(2));
+        swapped.first = 11;
+        let error = read_all(&swapped, 0).remove(0).unwrap_err().to_string();
+        assert!(error.contains("record 10 lies in its place"), "{error}");
+    }
+}

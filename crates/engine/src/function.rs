@@ -92,3 +92,77 @@ impl Registry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invoker::{BoxFuture, Call};
+    use outlast_core::Outcome;
+
+    struct Nobody;
+
+    impl Invoker for Nobody {
+        fn invoke(&self, _: Call) -> BoxFuture<'_, Outcome> {
+            Box::pin(async { Outcome::Lost })
+        }
+    }
+
+    fn registry() -> Registry {
+        let mut registry = Registry::default();
+        for (name, version, durable) in [
+            ("order", "1", true),
+            ("order", "2", true),
+            ("mail", "$LATEST", false),
+        ] {
+            registry.put(Registered {
+                function: Function {
+                    partition: "aws".into(),
+                    region: "local".into(),
+                    account: "000000000000".into(),
+                    name: name.into(),
+                    version: version.into(),
+                },
+                config: durable.then(|| DurableConfig {
+                    execution_timeout: 60,
+                    retention_period_in_days: None,
+                    kms_key_arn: None,
+                }),
+                timeout: None,
+                share: Share::default(),
+                invoker: Arc::new(Nobody),
+            });
+        }
+        registry
+    }
+
+    #[test]
+    fn a_reference_finds_its_version_or_the_newest() {
+        let registry = registry();
+        for (reference, version) in [
+            ("order", "2"),
+            ("order:1", "1"),
+            ("arn:aws:lambda:local:000000000000:function:order:1", "1"),
+            ("mail", "$LATEST"),
+        ] {
+            let found = registry.find(reference).unwrap();
+            assert_eq!(*found.function.version, *version, "{reference}");
+        }
+    }
+
+    #[test]
+    fn a_missing_function_is_refused_with_those_that_are_known() {
+        for reference in ["ordre", "order:3", "", "a b"] {
+            let error = registry().find(reference).unwrap_err();
+            let message = error.error_message.unwrap();
+            assert!(message.contains("mail, order"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_durable_plain_or_refused() {
+        let registry = registry();
+        assert!(matches!(registry.target("order"), Target::Durable { .. }));
+        assert!(matches!(registry.target("mail"), Target::Plain { .. }));
+        assert!(matches!(registry.target("nobody"), Target::Refused(_)));
+    }
+}
