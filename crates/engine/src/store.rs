@@ -116,6 +116,11 @@ pub trait Store: Send + Sync + 'static {
     /// How the store is.
     fn status(&self) -> Status;
 
+    /// What kind of store it is. What a store does not say is reported as unknown.
+    fn about(&self) -> About {
+        About::default()
+    }
+
     /// Brings everything in order before a clean end: the next open is then quick. Commits that
     /// were handed over before are durable when this returns; later ones are refused.
     fn close(&self);
@@ -314,6 +319,19 @@ pub struct Status {
     pub disk_bytes: u64,
     /// Syncs that commits waited for.
     pub syncs: u64,
+}
+
+/// What a store is, for whoever looks after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// What keeps the executions, in a few words.
+    pub kind: Option<Arc<str>>,
+    /// The version of what lies on disk.
+    pub format: Option<u64>,
+    /// What happens before a commit is acknowledged, in a few words.
+    pub sync: Option<Arc<str>>,
+    /// Whether whoever had it open before closed it; nothing if nobody did.
+    pub closed_cleanly: Option<bool>,
 }
 
 /// Why a commit was refused; it changed nothing.
