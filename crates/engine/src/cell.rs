@@ -347,7 +347,7 @@ pub(crate) fn head(execution: &Execution, wake: Option<Timestamp>) -> Head {
     }
 }
 
-fn fold(id: ExecutionId, stored: &Stored) -> Result<Execution, String> {
+pub(crate) fn fold(id: ExecutionId, stored: &Stored) -> Result<Execution, String> {
     let mut execution = match &stored.snapshot {
         Some((_, bytes)) => {
             Some(Execution::from_snapshot(bytes).map_err(|error| error.to_string())?)

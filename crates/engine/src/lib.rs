@@ -7,6 +7,7 @@
 
 mod cell;
 mod cells;
+mod check;
 pub mod clock;
 pub mod disk;
 mod dispatch;
@@ -23,6 +24,7 @@ mod requests;
 pub mod store;
 mod wakes;
 
+pub use check::{Sound, check};
 pub use engine::{Engine, Options, Parts, Started, WeakEngine};
 pub use error::Error;
 pub use function::Registered;
