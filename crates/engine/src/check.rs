@@ -80,3 +80,6 @@ fn fold_all(store: &dyn Store, id: ExecutionId) -> Result<Execution, StoreError>
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
