@@ -1,0 +1,217 @@
+//! What a measurement found out.
+
+use crate::{
+    bench::{limit::Limit, probe::Probe, stand::Reading},
+    output::{Report, bytes},
+};
+use serde::Serialize;
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Parameters {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) steps: Option<u32>,
+    pub(crate) concurrency: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wait_seconds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cold: Option<bool>,
+    pub(crate) prefill: u32,
+}
+
+/// Every figure; those that a workload does not have are null.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Figures {
+    pub(crate) workload: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) parameters: Parameters,
+    pub(crate) seconds: f64,
+    pub(crate) executions: u64,
+    pub(crate) steps: u64,
+    pub(crate) commits: u64,
+    pub(crate) bytes_per_commit: u64,
+    pub(crate) executions_per_second: Option<f64>,
+    pub(crate) steps_per_second: Option<f64>,
+    pub(crate) commits_per_second: Option<f64>,
+    /// Of an execution: from its start to its end, or what the workload measures instead.
+    pub(crate) p50_ms: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
+    /// From a start to its acknowledgement.
+    pub(crate) p50_start_ms: Option<f64>,
+    pub(crate) p99_start_ms: Option<f64>,
+    pub(crate) p50_step_ms: Option<f64>,
+    pub(crate) p99_step_ms: Option<f64>,
+    /// From the time a timer was due to the code after it.
+    pub(crate) p50_late_ms: Option<f64>,
+    pub(crate) p99_late_ms: Option<f64>,
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) cpu_seconds_per_1000_steps: Option<f64>,
+    pub(crate) cpu_seconds_per_1000_executions: Option<f64>,
+    pub(crate) rss_bytes_start: Option<u64>,
+    /// At the end.
+    pub(crate) rss_bytes: Option<u64>,
+    pub(crate) rss_bytes_per_sleeper: Option<f64>,
+    pub(crate) disk_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) fsyncs: u64,
+    pub(crate) index_lag_bytes_start: u64,
+    pub(crate) index_lag_bytes_end: u64,
+    /// Bare appends of as many bytes, grouped and synced, mean of before and after.
+    pub(crate) commit_limit_per_second: Option<f64>,
+    /// One append and its sync while that was measured.
+    pub(crate) bare_sync_p50_ms: Option<f64>,
+    pub(crate) ratio_to_limit: Option<f64>,
+    /// From the last start to the moment when nothing ran any more.
+    pub(crate) rest_ms: Option<f64>,
+    /// From opening the folder again to the acknowledgement of a first start.
+    pub(crate) restart_ms: Option<f64>,
+    /// Executions that were there before the restart and not after it.
+    pub(crate) lost: Option<u64>,
+}
+
+impl Figures {
+    /// What was done between two readings.
+    pub(crate) fn between(first: &Reading, last: &Reading) -> Self {
+        let seconds = (last.at - first.at).as_secs_f64();
+        let cpu = last.cpu.zip(first.cpu);
+        let cpu_seconds = cpu.map(|(last, first)| last.saturating_sub(first).as_secs_f64());
+        let executions = last.executions - first.executions;
+        let steps = last.steps - first.steps;
+        let commits = last.commits - first.commits;
+        let commit_bytes = last.commit_bytes - first.commit_bytes;
+        let per_1000 = |count: u64| {
+            let cpu_seconds = cpu_seconds.filter(|_| count > 0)?;
+            Some(cpu_seconds * 1_000.0 / count as f64)
+        };
+        let rate = |count: u64| (count > 0).then(|| count as f64 / seconds);
+        Self {
+            seconds,
+            executions,
+            steps,
+            commits,
+            bytes_per_commit: commit_bytes.checked_div(commits).unwrap_or_default(),
+            executions_per_second: rate(executions),
+            steps_per_second: rate(steps),
+            commits_per_second: rate(commits),
+            cpu_seconds,
+            cpu_seconds_per_1000_steps: per_1000(steps),
+            cpu_seconds_per_1000_executions: per_1000(executions),
+            rss_bytes_start: first.rss_bytes,
+            rss_bytes: last.rss_bytes,
+            disk_bytes: last.store.disk_bytes,
+            written_bytes: last
+                .store
+                .written_bytes
+                .saturating_sub(first.store.written_bytes),
+            fsyncs: last.store.syncs.saturating_sub(first.store.syncs),
+            index_lag_bytes_start: first.store.index_lag_bytes,
+            index_lag_bytes_end: last.store.index_lag_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the times that were noted.
+    pub(crate) fn with_times(self, probe: &Probe) -> Self {
+        Self {
+            p50_ms: probe.execution_times.percentile_ms(50),
+            p99_ms: probe.execution_times.percentile_ms(99),
+            p50_start_ms: probe.start_times.percentile_ms(50),
+            p99_start_ms: probe.start_times.percentile_ms(99),
+            p50_step_ms: probe.step_times.percentile_ms(50),
+            p99_step_ms: probe.step_times.percentile_ms(99),
+            p50_late_ms: probe.late_times.percentile_ms(50),
+            p99_late_ms: probe.late_times.percentile_ms(99),
+            ..self
+        }
+    }
+
+    /// Adds the disk's own limit, and the share of it that `per_second` is.
+    pub(crate) fn with_limits(self, limits: [Limit; 2], per_second: Option<f64>) -> Self {
+        let [before, after] = limits;
+        let limit = f64::midpoint(before.commits_per_second, after.commits_per_second);
+        Self {
+            commit_limit_per_second: Some(limit),
+            bare_sync_p50_ms: Some(f64::midpoint(before.sync_p50_ms, after.sync_p50_ms)),
+            ratio_to_limit: per_second.filter(|_| limit > 0.0).map(|rate| rate / limit),
+            ..self
+        }
+    }
+}
+
+impl Report for Figures {
+    fn rows(&self) -> Vec<(String, String)> {
+        let mut rows = Rows::default();
+        rows.text("workload", self.workload.to_owned());
+        rows.number("executions/s", self.executions_per_second, 1);
+        rows.number("steps/s", self.steps_per_second, 1);
+        rows.number("commits/s", self.commits_per_second, 1);
+        rows.number(
+            "the disk's own limit, commits/s",
+            self.commit_limit_per_second,
+            1,
+        );
+        rows.number("ratio to that limit", self.ratio_to_limit, 3);
+        rows.number("a bare append and sync, p50 ms", self.bare_sync_p50_ms, 3);
+        rows.number("p50 ms", self.p50_ms, 3);
+        rows.number("p99 ms", self.p99_ms, 3);
+        rows.number("start, p50 ms", self.p50_start_ms, 3);
+        rows.number("start, p99 ms", self.p99_start_ms, 3);
+        rows.number("step, p50 ms", self.p50_step_ms, 3);
+        rows.number("step, p99 ms", self.p99_step_ms, 3);
+        rows.number("late, p50 ms", self.p50_late_ms, 3);
+        rows.number("late, p99 ms", self.p99_late_ms, 3);
+        rows.number(
+            "CPU seconds per 1,000 steps",
+            self.cpu_seconds_per_1000_steps,
+            4,
+        );
+        rows.number(
+            "CPU seconds per 1,000 executions",
+            self.cpu_seconds_per_1000_executions,
+            4,
+        );
+        rows.bytes("memory at the start", self.rss_bytes_start);
+        rows.bytes("memory at the end", self.rss_bytes);
+        rows.number("memory per sleeper, bytes", self.rss_bytes_per_sleeper, 0);
+        rows.bytes("on disk", Some(self.disk_bytes));
+        rows.bytes("written", Some(self.written_bytes));
+        rows.text("fsyncs", self.fsyncs.to_string());
+        rows.text("bytes per commit", self.bytes_per_commit.to_string());
+        rows.bytes(
+            "not yet indexed at the start",
+            Some(self.index_lag_bytes_start),
+        );
+        rows.bytes("not yet indexed at the end", Some(self.index_lag_bytes_end));
+        rows.number("to rest, ms", self.rest_ms, 1);
+        rows.number("restart, ms", self.restart_ms, 1);
+        if let Some(lost) = self.lost {
+            rows.text("lost by the restart", lost.to_string());
+        }
+        rows.0
+    }
+}
+
+#[derive(Default)]
+struct Rows(Vec<(String, String)>);
+
+impl Rows {
+    fn text(&mut self, what: &str, value: String) {
+        self.0.push((what.to_owned(), value));
+    }
+
+    fn number(&mut self, what: &str, value: Option<f64>, digits: usize) {
+        if let Some(value) = value {
+            self.text(what, format!("{value:.digits$}"));
+        }
+    }
+
+    fn bytes(&mut self, what: &str, count: Option<u64>) {
+        if let Some(count) = count {
+            self.text(what, bytes(count));
+        }
+    }
+}

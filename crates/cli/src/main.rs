@@ -1,0 +1,36 @@
+//! The `outlast` program. It reads its arguments, hands them to a command and says how it went.
+//!
+//! What a command finds out goes to stdout, everything else to stderr. It ends with 0 when all is
+//! well, 1 when something is wrong, 2 when it was called the wrong way.
+
+mod arguments;
+mod bench;
+mod doctor;
+mod output;
+
+use crate::{
+    arguments::{Arguments, Command},
+    output::{Output, Verdict},
+};
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let output = Output::new(arguments.json);
+    let verdict = match arguments.command {
+        Command::Bench(bench) => bench::run(bench, &output),
+        Command::Doctor(doctor) => doctor::run(&doctor, &output),
+    };
+    match verdict {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::FAILURE,
+        Err(error) => {
+            output.failed(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
