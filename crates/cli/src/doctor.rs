@@ -169,3 +169,6 @@ fn compare_wakes(store: &dyn Store, heads: &Heads, findings: &mut Findings) -> a
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@ use crate::{
 use clap::Parser;
 use std::process::ExitCode;
 
+// Against the system's allocator on Linux, the same steps cost a quarter less processor time:
+// `bench sequential --concurrency 256` 34 instead of 44 µs a step, `bench fanout` 18 instead of 25.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

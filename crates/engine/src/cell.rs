@@ -9,6 +9,7 @@ use crate::{
     engine::Inner,
     error::Error,
     frame,
+    invoker::BoxFuture,
     store::{Commit, CommitError, Head, Stored},
 };
 use outlast_core::{
@@ -17,9 +18,12 @@ use outlast_core::{
 use std::{
     collections::VecDeque,
     fmt,
+    future::Future,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    task::{Context, Poll},
 };
-use tokio::sync::oneshot;
+use tokio::{runtime::Handle, sync::oneshot};
 
 /// Mail that is decided in one commit, at most.
 const TURN_MAX: usize = 256;
@@ -97,10 +101,10 @@ impl Cell {
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds mail. Whether the caller has to start a task that empties the mailbox.
-    pub(crate) fn post(&self, mail: Mail) -> bool {
+    /// Adds mail. Whether the caller has to see to it that the mailbox is emptied.
+    pub(crate) fn post(&self, mail: impl IntoIterator<Item = Mail>) -> bool {
         let mut mailbox = self.lock();
-        mailbox.mail.push_back(mail);
+        mailbox.mail.extend(mail);
         !std::mem::replace(&mut mailbox.working, true)
     }
 
@@ -125,14 +129,62 @@ impl Cell {
 
     /// Empties the mailbox.
     pub(crate) async fn work(self: Arc<Self>, inner: Arc<Inner>) {
-        loop {
-            let (mail, loaded) = self.begin_turn();
-            let loaded = inner.turn(&self, mail, loaded).await;
-            if !self.end_turn(loaded) {
-                break;
-            }
-        }
+        while self.take_turn(&inner).await {}
         inner.cells.rests(&self);
+    }
+
+    /// Handles the mail that waits now, and leaves what comes meanwhile to a task.
+    async fn work_once(self: Arc<Self>, inner: Arc<Inner>) {
+        if self.take_turn(&inner).await {
+            drop(inner.runtime.spawn(self.work(inner.clone())));
+        } else {
+            inner.cells.rests(&self);
+        }
+    }
+
+    async fn take_turn(self: &Arc<Self>, inner: &Arc<Inner>) -> bool {
+        let (mail, loaded) = self.begin_turn();
+        let loaded = inner.turn(self, mail, loaded).await;
+        self.end_turn(loaded)
+    }
+}
+
+/// A turn that whoever posted the mail takes itself, which saves a task and its wake-ups. If they
+/// go away in the middle, a task takes over: a mailbox must never be left half emptied.
+pub(crate) struct OwnTurn {
+    work: Option<BoxFuture<'static, ()>>,
+    runtime: Handle,
+}
+
+impl OwnTurn {
+    pub(crate) fn new(cell: Arc<Cell>, inner: &Arc<Inner>) -> Self {
+        Self {
+            work: Some(Box::pin(cell.work_once(inner.clone()))),
+            runtime: inner.runtime.clone(),
+        }
+    }
+}
+
+impl Future for OwnTurn {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(work) = &mut self.work else {
+            return Poll::Ready(());
+        };
+        if work.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.work = None;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for OwnTurn {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            drop(self.runtime.spawn(work));
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     invoker::Call,
 };
 use outlast_core::{
-    Code, Input, Outcome,
+    Code, Execution, Input, Outcome,
     arn::{ExecutionId, Function},
     id::{digest128, uuid},
     record::Profile,
@@ -71,11 +71,8 @@ impl Inner {
         let begin = Input::Invoke {
             invocation_id: invocation.clone(),
         };
-        let (reply, profile) = tokio::join!(
-            biased;
-            self.decide(id, begin),
-            self.read(id, |_, execution| execution.shared_profile().clone()),
-        );
+        let profile = |_: &Self, execution: &Execution| execution.shared_profile().clone();
+        let (reply, profile) = self.decide_and_read(id, begin, profile).await;
         let input = match reply {
             Ok(reply) => reply.into_invocation(),
             Err(Error::Rejected(rejection)) if rejection.code == Code::Conflict => {
@@ -96,11 +93,8 @@ impl Inner {
             invocation_id: invocation,
             outcome,
         };
-        let (ended, again) = tokio::join!(
-            biased;
-            self.decide(id, end),
-            self.read(id, |inner, execution| execution.wants_invocation(inner.now())),
-        );
+        let again = |inner: &Self, execution: &Execution| execution.wants_invocation(inner.now());
+        let (ended, again) = self.decide_and_read(id, end, again).await;
         lock(&self.flights).remove(&id);
         if let Err(error) = ended {
             tracing::warn!(execution = %id, %error, "the end of an invocation could not be stored");

@@ -5,7 +5,7 @@
 //! can be lost at any moment: what the store has is enough to go on.
 
 use crate::{
-    cell::{ACTIVE, Answer, Cell, Loaded, Mail, head},
+    cell::{ACTIVE, Answer, Cell, Loaded, Mail, OwnTurn, head},
     cells::Cells,
     clock::Clock,
     error::Error,
@@ -291,11 +291,19 @@ impl Inner {
         self.with_env(execution.id(), |env| execution.decide(env, input))
     }
 
-    /// Posts mail to an execution and sees to it that somebody reads it.
+    /// Posts mail to an execution; a task reads it.
     pub(crate) fn post(self: &Arc<Self>, id: ExecutionId, mail: Mail) {
         let cell: Arc<Cell> = self.cells.get(id);
-        if cell.post(mail) {
+        if cell.post([mail]) {
             drop(self.runtime.spawn(cell.work(self.clone())));
+        }
+    }
+
+    /// Posts mail to an execution and reads it here, if nobody else is at it.
+    async fn handle(self: &Arc<Self>, id: ExecutionId, mail: impl IntoIterator<Item = Mail>) {
+        let cell = self.cells.get(id);
+        if cell.post(mail) {
+            OwnTurn::new(cell, self).await;
         }
     }
 
@@ -305,7 +313,7 @@ impl Inner {
         input: Input,
     ) -> Result<Reply, Error> {
         let (answer, reply): (Answer, _) = oneshot::channel();
-        self.post(id, Mail::Decide(input, Some(answer)));
+        self.handle(id, [Mail::Decide(input, Some(answer))]).await;
         reply.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
@@ -315,13 +323,38 @@ impl Inner {
         id: ExecutionId,
         look: impl FnOnce(&Inner, &Execution) -> R + Send + 'static,
     ) -> Result<R, Error> {
+        let (reader, seen) = self.reader(look);
+        self.handle(id, [reader]).await;
+        seen.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Decides an input and looks at the execution after it, in one go.
+    pub(crate) async fn decide_and_read<R: Send + 'static>(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        input: Input,
+        look: impl FnOnce(&Inner, &Execution) -> R + Send + 'static,
+    ) -> (Result<Reply, Error>, Result<R, Error>) {
+        let (answer, reply): (Answer, _) = oneshot::channel();
+        let (reader, seen) = self.reader(look);
+        let mail = [Mail::Decide(input, Some(answer)), reader];
+        self.handle(id, mail).await;
+        (
+            reply.await.unwrap_or_else(|_| Err(self.gone())),
+            seen.await.unwrap_or_else(|_| Err(self.gone())),
+        )
+    }
+
+    fn reader<R: Send + 'static>(
+        self: &Arc<Self>,
+        look: impl FnOnce(&Inner, &Execution) -> R + Send + 'static,
+    ) -> (Mail, oneshot::Receiver<Result<R, Error>>) {
         let (answer, seen) = oneshot::channel();
         let inner = self.clone();
         let reader = move |execution: Result<&Execution, Error>| {
             let _ = answer.send(execution.map(|execution| look(&inner, execution)));
         };
-        self.post(id, Mail::Read(Box::new(reader)));
-        seen.await.unwrap_or_else(|_| Err(self.gone()))
+        (Mail::Read(Box::new(reader)), seen)
     }
 
     fn gone(&self) -> Error {

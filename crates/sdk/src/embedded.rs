@@ -76,7 +76,7 @@ impl Embedded {
         let parts = Parts {
             store,
             clock: Arc::new(EngineClock::system()),
-            random: Arc::new(SystemRandom),
+            random: Arc::new(SystemRandom::new().map_err(|error| unusable(folder, &error))?),
             options: Options::default(),
         };
         let engine = Engine::open(parts)

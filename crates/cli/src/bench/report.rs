@@ -35,6 +35,8 @@ pub(crate) struct Figures {
     pub(crate) commits: u64,
     pub(crate) bytes_per_commit: u64,
     pub(crate) executions_per_second: Option<f64>,
+    /// Acknowledged, whether or not their executions have come any further.
+    pub(crate) starts_per_second: Option<f64>,
     pub(crate) steps_per_second: Option<f64>,
     pub(crate) commits_per_second: Option<f64>,
     /// Of an execution: from its start to its end, or what the workload measures instead.
@@ -147,6 +149,7 @@ impl Report for Figures {
         let mut rows = Rows::default();
         rows.text("workload", self.workload.to_owned());
         rows.number("executions/s", self.executions_per_second, 1);
+        rows.number("starts/s", self.starts_per_second, 1);
         rows.number("steps/s", self.steps_per_second, 1);
         rows.number("commits/s", self.commits_per_second, 1);
         rows.number(
@@ -213,5 +216,77 @@ impl Rows {
         if let Some(count) = count {
             self.text(what, bytes(count));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outlast_engine::store::Status;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    fn reading(at: Instant, count: u64) -> Reading {
+        Reading {
+            at: at + Duration::from_secs(count),
+            cpu: Some(Duration::from_millis(count * 500)),
+            rss_bytes: Some(count),
+            store: Status {
+                written_bytes: count * 1_000,
+                syncs: count * 10,
+                index_lag_bytes: count,
+                disk_bytes: count,
+                ..Status::default()
+            },
+            commits: count * 20,
+            commit_bytes: count * 20 * 100,
+            executions: count * 5,
+            steps: count * 15,
+        }
+    }
+
+    #[test]
+    fn figures_are_differences_per_second_and_per_piece() {
+        let now = Instant::now();
+        let figures = Figures::between(&reading(now, 2), &reading(now, 4));
+        assert_eq!((figures.executions, figures.steps), (10, 30));
+        assert_eq!(figures.executions_per_second, Some(5.0));
+        assert_eq!(figures.steps_per_second, Some(15.0));
+        assert_eq!((figures.commits, figures.bytes_per_commit), (40, 100));
+        let per_step = figures.cpu_seconds_per_1000_steps.unwrap();
+        assert!((per_step - 1_000.0 / 30.0).abs() < 1e-9);
+        assert_eq!((figures.written_bytes, figures.fsyncs), (2_000, 20));
+        assert_eq!(
+            (figures.index_lag_bytes_start, figures.index_lag_bytes_end),
+            (2, 4)
+        );
+        assert_eq!(
+            (figures.rss_bytes_start, figures.rss_bytes),
+            (Some(2), Some(4))
+        );
+    }
+
+    #[test]
+    fn nothing_done_gives_no_rates_and_a_reopened_store_no_negative_counts() {
+        let now = Instant::now();
+        let (mut first, last) = (reading(now, 3), reading(now, 3));
+        first.store.syncs = 1_000;
+        let figures = Figures::between(&first, &last);
+        assert_eq!(figures.executions_per_second, None);
+        assert_eq!(figures.cpu_seconds_per_1000_steps, None);
+        assert_eq!((figures.fsyncs, figures.bytes_per_commit), (0, 0));
+    }
+
+    #[test]
+    fn the_limit_is_the_mean_and_the_ratio_its_share() {
+        let limit = |commits_per_second| Limit {
+            commits_per_second,
+            sync_p50_ms: 1.0,
+        };
+        let figures = Figures::default().with_limits([limit(100.0), limit(300.0)], Some(50.0));
+        assert_eq!(figures.commit_limit_per_second, Some(200.0));
+        assert_eq!(figures.ratio_to_limit, Some(0.25));
+        let none = Figures::default().with_limits([limit(0.0), limit(0.0)], Some(50.0));
+        assert_eq!(none.ratio_to_limit, None);
     }
 }

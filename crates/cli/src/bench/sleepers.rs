@@ -30,10 +30,13 @@ pub(crate) async fn measure(stand: Stand, sleepers: &Sleepers) -> anyhow::Result
     let first = stand.read();
     let clients = Clients::begin(&stand, load);
     clients.finish(&stand.probe, &bar).await?;
-    let last = stand.read();
-    let mut figures = Figures::between(&first, &last).with_times(&stand.probe);
+    let started = stand.read();
     stand.rest(Probe::asleep, count).await?;
-    figures.rest_ms = Some(last.at.elapsed().as_secs_f64() * 1e3);
+    let last = stand.read();
+    // A start is cheap as long as its handler waits its turn, so the rate counts until all sleep.
+    let mut figures = Figures::between(&first, &last).with_times(&stand.probe);
+    figures.starts_per_second = Some(count as f64 / (started.at - first.at).as_secs_f64());
+    figures.rest_ms = Some((last.at - started.at).as_secs_f64() * 1e3);
     stand.settle().await;
     let rested = stand.read();
     figures.rss_bytes = rested.rss_bytes;

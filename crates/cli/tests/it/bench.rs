@@ -121,7 +121,10 @@ fn sleepers_are_all_there_after_the_restart() {
         (&report["executions"], &report["lost"]),
         (&200.into(), &0.into())
     );
-    positive(&report, &["executions_per_second", "restart_ms", "rest_ms"]);
+    positive(
+        &report,
+        &["executions_per_second", "starts_per_second", "restart_ms"],
+    );
 }
 
 #[test]
