@@ -387,6 +387,22 @@ impl Shared {
     }
 }
 
+#[cfg(test)]
+impl Shared {
+    pub(super) fn overlay(&self) -> MutexGuard<'_, Overlay> {
+        lock(&self.overlay)
+    }
+
+    /// Ends a round that a test has begun.
+    pub(super) fn apply_round(&self, round: &super::overlay::Round) {
+        let mut tables = lock(&self.tables);
+        let tables = tables.as_mut().unwrap();
+        let outcomes = tables.apply_at(&round.changes(), round.position);
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        self.overlay().finish_round(round);
+    }
+}
+
 /// A thread that panics must not leave anybody waiting for it.
 struct Stopped<'a>(&'a Shared);
 
