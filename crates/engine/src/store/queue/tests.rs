@@ -1,3 +1,5 @@
+//! The bounds of the queue, and that nobody waits for ever.
+
 use super::*;
 use std::thread;
 

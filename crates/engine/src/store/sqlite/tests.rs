@@ -1,3 +1,6 @@
+//! The SQLite store keeps the contract, also through poison, a full disk and kill -9.
+//! It says nothing about power cuts: a killed process leaves the page cache behind.
+
 use super::*;
 use crate::store::suite::{self, Home, create, follow};
 use outlast_core::random::SplitMix64;

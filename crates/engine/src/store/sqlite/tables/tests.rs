@@ -1,3 +1,5 @@
+//! Transactions with one outcome each, formats, damage, plans and the write-ahead log.
+
 use super::*;
 use crate::store::{Query, Run, Wake};
 use outlast_core::wire::ExecutionStatus;
