@@ -367,9 +367,10 @@ impl Shared {
         if let Indexed::UpTo(position) = outcome
             && let Err(error) = indexer::release(&self.journal, &self.keeper, tables, position)
         {
-            outcome = match error {
-                CommitError::Full(reason) => Indexed::Full(reason),
-                error => Indexed::Failed(error.to_string().into()),
+            outcome = if let CommitError::Full(reason) = error {
+                Indexed::Full(reason)
+            } else {
+                Indexed::Failed(error.to_string().into())
             };
         }
         match &outcome {

@@ -3,6 +3,7 @@
 mod boundaries;
 mod damaged;
 mod killed;
+mod model;
 
 use super::*;
 use crate::{
@@ -195,7 +196,7 @@ fn a_change_during_a_round_is_kept_for_the_next() {
     let check = || {
         let stored = shared.view().load(first.execution).unwrap().unwrap();
         assert_eq!(stored.snapshot, Some((2, b"two".to_vec())));
-        assert_eq!(stored.records, [third.records.clone()]);
+        assert_eq!(stored.records, std::slice::from_ref(&third.records));
         assert_eq!(stored.head, third.head);
         let runs = shared
             .view()
