@@ -64,7 +64,7 @@ fn steps(folder: &TempDir, disk: &SimDisk) -> Result<Shared, OpenError> {
 
 fn commit(shared: &Shared, commit: Commit) -> Result<(), CommitError> {
     let committing = shared.hand_over(Change::Commit(commit));
-    shared.write_queued(false);
+    shared.write_queued();
     committing.wait()
 }
 
@@ -124,7 +124,7 @@ fn an_execution_that_came_and_went_never_reaches_the_index() {
         execution: first.execution,
         expected: 1,
     });
-    shared.write_queued(false);
+    shared.write_queued();
     deleting.wait().unwrap();
     assert_eq!(shared.status().index_lag_bytes, 0);
     shared.index();
@@ -157,7 +157,7 @@ fn an_execution_deleted_and_created_again_around_a_round_is_the_new_one() {
                 shared.index();
             }
             let committing = shared.hand_over(change);
-            shared.write_queued(false);
+            shared.write_queued();
             committing.wait().unwrap();
         }
         for indexed in [false, true] {
@@ -310,7 +310,7 @@ fn everything_queued_shares_one_sync() {
     let handed: Vec<Committing> = (0..100)
         .map(|number| shared.hand_over(Change::Commit(create(number, 1))))
         .collect();
-    shared.write_queued(false);
+    shared.write_queued();
     for committing in handed {
         committing.wait().unwrap();
     }

@@ -55,7 +55,7 @@ impl Ledger {
                 entry.0.push(commit.clone());
                 handed.push((number, shared.hand_over(Change::Commit(commit))));
             }
-            shared.write_queued(false);
+            shared.write_queued();
             let mut stop = false;
             for (number, committing) in handed {
                 let (all, acknowledged) = self.executions.get_mut(&number).unwrap();

@@ -80,7 +80,7 @@ fn a_lost_frame_damages_its_execution_for_good_and_no_other() {
             execution: hit.execution,
             expected: head.version,
         });
-        shared.write_queued(false);
+        shared.write_queued();
         deleting.wait().unwrap();
         assert_eq!(shared.view().head(hit.execution), Ok(None));
         shared.index();
