@@ -224,9 +224,10 @@ impl Journal {
             Ok(spare) => spare,
             Err(error) => {
                 self.current = full;
-                let failed = match error.kind() {
-                    io::ErrorKind::StorageFull => Failed::Full(error),
-                    _ => Failed::Unknown("a segment could not be prepared", error),
+                let failed = if is_full(&error) {
+                    Failed::Full(error)
+                } else {
+                    Failed::Unknown("a segment could not be prepared", error)
                 };
                 return self.settle(Err(failed));
             }
@@ -341,13 +342,21 @@ fn write(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> Result<(), Failed> {
         Ok(()) => file
             .sync()
             .map_err(|error| Failed::Unknown("a sync failed", error)),
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+        Err(error) if is_full(&error) => {
             erase(file, offset, bytes.len())
                 .map_err(|error| Failed::Unknown("a refused write could not be undone", error))?;
             Err(Failed::Full(error))
         }
         Err(error) => Err(Failed::Unknown("a write failed", error)),
     }
+}
+
+/// Whether a write found no room, on the disk or in what its owner may use of it.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// Overwrites with zeros what a write may have left, as far as the file goes.

@@ -102,7 +102,7 @@ pub(crate) fn open(
     recovery.reach_position();
     let journal = Journal {
         disk,
-        spares: Arc::new(Spares::default()),
+        spares: Arc::new(Spares::new(number)),
         segment_bytes,
         current: recovery.last.map(|(_, current)| current),
         sealed: recovery.sealed,
@@ -227,6 +227,8 @@ impl Recovery {
             }
         });
         let damaged = file.head.is_none() || damage.len() > known;
+        // What the index has is not lost.
+        damage.retain(|damage| damage.lost.end > position);
         if end.is_none() {
             self.recovered.discarded_bytes += clear(file.file.as_ref(), &bytes, read_to)?;
         }

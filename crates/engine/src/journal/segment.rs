@@ -9,7 +9,7 @@ use crate::disk::{Disk, DiskFile};
 use crc32c::crc32c;
 use std::{
     io,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// The format this release writes, and the newest it reads.
@@ -114,17 +114,36 @@ pub(crate) struct Spare {
 
 /// The next segment, made ready before it is needed. Whoever makes it ready holds the lock, so a
 /// writer that needs it meanwhile waits instead of making a second.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Spares {
-    ready: Mutex<Option<Spare>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Number of the newest segment that has been handed out: its file must never be made again,
+    /// whoever asks late.
+    taken: u64,
+    ready: Option<Spare>,
 }
 
 impl Spares {
-    /// Makes segment `number` ready unless it is.
+    /// For a journal that writes to segment `taken`.
+    pub(crate) fn new(taken: u64) -> Self {
+        Self {
+            state: Mutex::new(State { taken, ready: None }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes segment `number` ready unless it is, or was taken meanwhile.
     pub(crate) fn prepare(&self, disk: &dyn Disk, number: u64, bytes_max: u64) -> io::Result<()> {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if ready.is_none() {
-            *ready = Some(prepare(disk, number, size(number, bytes_max))?);
+        let mut state = self.state();
+        if state.ready.is_none() && number > state.taken {
+            state.ready = Some(prepare(disk, number, size(number, bytes_max))?);
         }
         Ok(())
     }
@@ -137,16 +156,18 @@ impl Spares {
         needed: u64,
         bytes_max: u64,
     ) -> io::Result<Spare> {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        match ready.take() {
-            Some(spare) if spare.number == number && spare.bytes >= needed => Ok(spare),
-            Some(_) | None => prepare(disk, number, size(number, bytes_max).max(needed)),
-        }
+        let mut state = self.state();
+        let spare = match state.ready.take() {
+            Some(spare) if spare.number == number && spare.bytes >= needed => spare,
+            Some(_) | None => prepare(disk, number, size(number, bytes_max).max(needed))?,
+        };
+        state.taken = number;
+        Ok(spare)
     }
 
     /// Gives back a segment that was not used after all.
     pub(crate) fn put_back(&self, spare: Spare) {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(spare);
+        self.state().ready = Some(spare);
     }
 }
 
@@ -242,6 +263,19 @@ mod tests {
         assert_eq!(sizes, [1, 4, 16, 64, 64]);
         assert_eq!(size(1, 4096), 4096);
         assert_eq!(size(u64::MAX, 64 << 20), 64 << 20);
+    }
+
+    #[test]
+    fn a_segment_that_was_taken_is_never_made_again() {
+        let disk = crate::disk::sim::SimDisk::new(0);
+        let spares = Spares::new(0);
+        let spare = spares.take(&disk, 1, 512, 4096).unwrap();
+        spare.file.write_at(0, b"used").unwrap();
+        let calls = disk.calls();
+        spares.prepare(&disk, 1, 4096).unwrap();
+        assert_eq!(disk.calls(), calls, "a late request changes nothing");
+        spares.prepare(&disk, 2, 4096).unwrap();
+        assert_eq!(disk.list().unwrap(), [name(1), name(2)]);
     }
 
     #[test]

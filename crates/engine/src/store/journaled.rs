@@ -53,10 +53,6 @@ pub struct Options {
     pub round_bytes: u64,
     /// Time after which an index transaction begins, however little there is.
     pub round_interval: Duration,
-    /// Bytes that may wait for the journal before handing over a commit waits.
-    pub queue_bytes_max: usize,
-    /// Bytes written with one sync, at most; a single commit may be longer.
-    pub batch_bytes_max: usize,
     /// Open executions whose head stays in memory after it has been indexed.
     pub cached_executions: usize,
     /// Read connections of the index.
@@ -70,8 +66,6 @@ impl Default for Options {
             lag_bytes_max: 128 << 20,
             round_bytes: 16 << 20,
             round_interval: Duration::from_secs(1),
-            queue_bytes_max: 64 << 20,
-            batch_bytes_max: 8 << 20,
             cached_executions: 16_384,
             readers: 4,
         }

@@ -13,35 +13,79 @@ pub(super) const CHANGES_MAX: usize = 4_096;
 /// Bytes the queue holds at most; a single change may be larger.
 pub(super) const BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// Something to be written, with whatever its writer wants to know beside the change.
+pub(super) trait Entry {
+    /// The change.
+    fn change(&self) -> &Change;
+}
+
+impl Entry for Change {
+    fn change(&self) -> &Change {
+        self
+    }
+}
+
 /// A bounded queue of changes.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+#[derive(Debug)]
+pub(super) struct Queue<T = Change> {
+    state: Mutex<State<T>>,
     /// Something can be taken, or nothing will come any more.
     filled: Condvar,
     /// Something can be handed over, or nothing may be any more.
     emptied: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    group: Group,
+#[derive(Debug)]
+struct State<T> {
+    group: Group<T>,
     bytes: usize,
     closed: bool,
+    /// Whether the writer sleeps. Waking somebody costs a system call even when nobody waits.
+    asleep: bool,
 }
 
 /// Changes taken together, and who waits for each.
-#[derive(Debug, Default)]
-pub(super) struct Group {
+#[derive(Debug)]
+pub(super) struct Group<T = Change> {
     /// The changes, in order.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<T>,
     replies: Vec<oneshot::Sender<Result<(), CommitError>>>,
 }
 
-impl Queue {
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            emptied: Condvar::new(),
+        }
+    }
+}
+
+impl<T> Default for State<T> {
+    fn default() -> Self {
+        Self {
+            group: Group::default(),
+            bytes: 0,
+            closed: false,
+            asleep: false,
+        }
+    }
+}
+
+impl<T> Default for Group<T> {
+    fn default() -> Self {
+        Self {
+            changes: Vec::new(),
+            replies: Vec::new(),
+        }
+    }
+}
+
+impl<T: Entry> Queue<T> {
     /// Hands over a change; waits while the queue is full.
-    pub(super) fn push(&self, change: Change) -> Committing {
-        let bytes = bytes(&change);
+    pub(super) fn push(&self, change: T) -> Committing {
+        let bytes = bytes(change.change());
         let mut state = self.state();
         while !state.closed && !state.has_room(bytes) {
             state = self
@@ -56,21 +100,36 @@ impl Queue {
         state.group.changes.push(change);
         state.group.replies.push(reply);
         state.bytes += bytes;
+        let asleep = std::mem::take(&mut state.asleep);
         drop(state);
-        self.filled.notify_one();
+        if asleep {
+            self.filled.notify_one();
+        }
         committing
     }
 
     /// Everything there is; waits until there is something. `None` when the queue was closed and is
     /// empty.
-    pub(super) fn take(&self) -> Option<Group> {
+    pub(super) fn take(&self) -> Option<Group<T>> {
         let mut state = self.state();
         while !state.closed && state.group.changes.is_empty() {
+            state.asleep = true;
             state = self
                 .filled
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        state.asleep = false;
+        self.take_now(state)
+    }
+
+    /// Everything there is, if there is anything.
+    #[cfg(test)]
+    pub(super) fn try_take(&self) -> Option<Group<T>> {
+        self.take_now(self.state())
+    }
+
+    fn take_now(&self, mut state: MutexGuard<'_, State<T>>) -> Option<Group<T>> {
         if state.group.changes.is_empty() {
             return None;
         }
@@ -88,20 +147,20 @@ impl Queue {
         self.emptied.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl<T> State<T> {
     fn has_room(&self, bytes: usize) -> bool {
         let count = self.group.changes.len();
         count == 0 || count < CHANGES_MAX && self.bytes.saturating_add(bytes) <= BYTES_MAX
     }
 }
 
-impl Group {
+impl<T> Group<T> {
     /// Tells everybody how it went.
     pub(super) fn answer(self, outcomes: Vec<Result<(), CommitError>>) {
         for (reply, outcome) in self.replies.into_iter().zip(outcomes) {

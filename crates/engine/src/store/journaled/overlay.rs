@@ -258,11 +258,13 @@ impl Overlay {
         let old_wake = entry.shadowed_wake();
         self.bytes -= entry.bytes();
         let head = entry.delete();
-        self.bytes += entry.bytes();
         if entry.is_nowhere() {
             self.entries.remove(&execution);
-        } else if entry.mark_dirty() {
-            self.dirty.push(execution);
+        } else {
+            self.bytes += entry.bytes();
+            if entry.mark_dirty() {
+                self.dirty.push(execution);
+            }
         }
         self.set_wake(execution, old_wake, None);
         if let Some(head) = head {

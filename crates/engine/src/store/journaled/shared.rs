@@ -1,12 +1,13 @@
 //! What the threads of a store share, and what each of them does.
 //!
-//! Locks are taken in the order queue, journal, overlay, and never held over an answer. Every step
+//! Locks are taken in the order tables, journal, overlay, and never held over an answer. Every step
 //! of a thread is a method that returns, so that tests can take the steps one by one.
 
 use super::{
     super::{
         Change, CommitError, Committing, Status,
         folder::{Folder, OpenError},
+        queue::{Group, Queue},
         sqlite::tables::{self, Role, Tables},
     },
     INDEX_FILE, JOURNAL_FOLDER, Options, damage,
@@ -40,11 +41,7 @@ pub(super) struct Shared {
     options: Options,
     folder: Folder,
     damage: Vec<Damage>,
-    queue: Mutex<Queue>,
-    /// Something was queued, or the store is closing.
-    arrived: Condvar,
-    /// The queue has room again.
-    drained: Condvar,
+    queue: Queue<Queued>,
     journal: Mutex<Journal>,
     keeper: Keeper,
     overlay: Mutex<Overlay>,
@@ -66,15 +63,6 @@ struct Counters {
     written_bytes: AtomicU64,
     disk_bytes: AtomicU64,
     syncs: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    items: Vec<Queued>,
-    bytes: usize,
-    closed: bool,
-    /// Whether the writer sleeps and must be woken.
-    idle: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,9 +108,7 @@ impl Shared {
             keeper: journal.keeper(),
             folder,
             damage: recovered.damage,
-            queue: Mutex::default(),
-            arrived: Condvar::new(),
-            drained: Condvar::new(),
+            queue: Queue::default(),
             journal: Mutex::new(journal),
             overlay: Mutex::new(overlay),
             indexed: Condvar::new(),
@@ -186,37 +172,12 @@ impl Shared {
         let hint = Hint::read(&change, &self.overlay, &self.readers)
             .ok()
             .flatten();
-        let bytes = writer::queued_bytes(&change);
-        let (answer, committing) = Committing::queued();
-        let mut queue = lock(&self.queue);
-        while queue.bytes >= self.options.queue_bytes_max && !queue.closed {
-            queue = (self.drained.wait(queue)).unwrap_or_else(PoisonError::into_inner);
-        }
-        if queue.closed {
-            return Committing::done(Err(CommitError::Closed));
-        }
-        queue.bytes += bytes;
-        queue.items.push(Queued {
-            change,
-            hint,
-            answer,
-        });
-        let wake = std::mem::take(&mut queue.idle);
-        drop(queue);
-        if wake {
-            self.arrived.notify_one();
-        }
-        committing
+        self.queue.push(Queued { change, hint })
     }
 
     /// Refuses changes from now on; those queued are still written.
     pub(super) fn close(&self) {
-        lock(&self.queue).closed = true;
-        self.arrived.notify_all();
-        self.drained.notify_all();
-        // Whoever is about to wait holds this lock until it does.
-        drop(lock(&self.overlay));
-        self.wanted.notify_all();
+        self.queue.close();
     }
 
     /// The writer's thread. `segments` is told which segment to make ready.
@@ -228,8 +189,9 @@ impl Shared {
             if next != told && segments.send(next).is_ok() {
                 told = next;
             }
-            if !self.write_queued(true) {
-                break;
+            match self.queue.take() {
+                Some(group) => self.write(group),
+                None => break,
             }
         }
         self.written.store(true, Ordering::Release);
@@ -237,38 +199,10 @@ impl Shared {
         self.wanted.notify_all();
     }
 
-    /// Writes what is queued, if told so after waiting for something. Answers whether there can be
-    /// more.
-    pub(super) fn write_queued(&self, wait: bool) -> bool {
-        let mut items = {
-            let mut queue = lock(&self.queue);
-            while wait && queue.items.is_empty() && !queue.closed {
-                queue.idle = true;
-                queue = (self.arrived.wait(queue)).unwrap_or_else(PoisonError::into_inner);
-            }
-            queue.idle = false;
-            queue.bytes = 0;
-            std::mem::take(&mut queue.items)
-        };
-        self.drained.notify_all();
-        if items.is_empty() {
-            return false;
-        }
-        while !items.is_empty() {
-            let mut bytes = 0;
-            let fitting = (items.iter())
-                .take_while(|queued| {
-                    bytes += writer::queued_bytes(&queued.change);
-                    bytes <= self.options.batch_bytes_max
-                })
-                .count();
-            let rest = items.split_off(fitting.max(1));
-            self.write_batch(std::mem::replace(&mut items, rest));
-        }
-        true
-    }
-
-    fn write_batch(&self, batch: Vec<Queued>) {
+    /// Makes a group durable and answers those who wait for it.
+    fn write(&self, mut group: Group<Queued>) {
+        let batch = std::mem::take(&mut group.changes);
+        let length = batch.len();
         let outcome = match self.refusal() {
             Some(refusal) => Err(refusal),
             None => {
@@ -279,22 +213,18 @@ impl Shared {
                 outcome.map(|outcomes| (first, outcomes))
             }
         };
-        let (full, refusal) = match outcome {
+        let (full, outcomes) = match outcome {
             Ok((first, outcomes)) => {
-                self.full.store(false, Ordering::Relaxed);
-                writer::publish(batch, outcomes, first, &self.overlay);
-                if lock(&self.overlay).bytes() >= self.options.round_bytes {
-                    self.wanted.notify_one();
-                }
-                return;
+                writer::publish(batch, &outcomes, first, &self.overlay);
+                (false, outcomes)
             }
-            Err(AppendError::Full(reason)) => (true, CommitError::Full(reason)),
-            Err(AppendError::Poisoned(reason)) => (false, self.poison(reason)),
+            Err(AppendError::Full(reason)) => (true, vec![Err(CommitError::Full(reason)); length]),
+            Err(AppendError::Poisoned(reason)) => (false, vec![Err(self.poison(reason)); length]),
         };
         self.full.store(full, Ordering::Relaxed);
-        for queued in batch {
-            // Whoever waited may have gone.
-            let _ = queued.answer.send(Err(refusal.clone()));
+        group.answer(outcomes);
+        if lock(&self.overlay).bytes() >= self.options.round_bytes {
+            self.wanted.notify_one();
         }
     }
 
@@ -367,9 +297,10 @@ impl Shared {
         if let Indexed::UpTo(position) = outcome
             && let Err(error) = indexer::release(&self.journal, &self.keeper, tables, position)
         {
-            outcome = match error {
-                CommitError::Full(reason) => Indexed::Full(reason),
-                error => Indexed::Failed(error.to_string().into()),
+            outcome = if let CommitError::Full(reason) = error {
+                Indexed::Full(reason)
+            } else {
+                Indexed::Failed(error.to_string().into())
             };
         }
         match &outcome {
@@ -387,6 +318,29 @@ impl Shared {
     }
 }
 
+#[cfg(test)]
+impl Shared {
+    /// Writes what is queued.
+    pub(super) fn write_queued(&self) {
+        if let Some(group) = self.queue.try_take() {
+            self.write(group);
+        }
+    }
+
+    pub(super) fn overlay(&self) -> MutexGuard<'_, Overlay> {
+        lock(&self.overlay)
+    }
+
+    /// Ends a round that a test has begun.
+    pub(super) fn apply_round(&self, round: &super::overlay::Round) {
+        let mut tables = lock(&self.tables);
+        let tables = tables.as_mut().unwrap();
+        let outcomes = tables.apply_at(&round.changes(), round.position);
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        self.overlay().finish_round(round);
+    }
+}
+
 /// A thread that panics must not leave anybody waiting for it.
 struct Stopped<'a>(&'a Shared);
 
@@ -395,12 +349,9 @@ impl Drop for Stopped<'_> {
         let shared = self.0;
         if std::thread::panicking() {
             shared.poison("a thread of the store panicked".into());
-            let mut queue = lock(&shared.queue);
-            queue.closed = true;
+            shared.queue.close();
             // Dropping the answers tells those who wait that the store has stopped.
-            queue.items.clear();
-            drop(queue);
-            shared.drained.notify_all();
+            drop(shared.queue.take());
             shared.written.store(true, Ordering::Release);
             drop(lock(&shared.overlay));
             shared.wanted.notify_all();

@@ -6,7 +6,7 @@
 //! the hint is old and the index is read again.
 
 use super::{
-    super::{Change, Commit, CommitError, Head, StoreError},
+    super::{Change, Commit, CommitError, Head, StoreError, queue},
     codec,
     overlay::{Known, Name, NameRef, Overlay},
     readers::Readers,
@@ -15,17 +15,18 @@ use crate::journal::{AppendError, Journal};
 use hashbrown::HashMap;
 use outlast_core::arn::ExecutionId;
 use std::sync::{Mutex, PoisonError};
-use tokio::sync::oneshot;
-
-/// Memory of a queued change beside its payloads.
-const CHANGE_BYTES: usize = 256;
 
 /// A change on its way.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) change: Change,
     pub(super) hint: Option<Hint>,
-    pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
+}
+
+impl queue::Entry for Queued {
+    fn change(&self) -> &Change {
+        &self.change
+    }
 }
 
 /// What the index said about an execution.
@@ -77,18 +78,6 @@ impl Hint {
             })
         })
     }
-}
-
-/// Memory a change takes in the queue.
-pub(super) fn queued_bytes(change: &Change) -> usize {
-    CHANGE_BYTES
-        + match change {
-            Change::Commit(commit) => {
-                commit.records.bytes.len() + commit.snapshot.as_ref().map_or(0, Vec::len)
-            }
-            Change::Delete { .. } => 0,
-            Change::Setting { value, .. } => value.len(),
-        }
 }
 
 /// Checks changes one after another, each as if those before had been applied.
@@ -251,27 +240,16 @@ pub(super) fn write(
     Ok(outcomes)
 }
 
-/// Shows a durable batch to readers, and answers those who wait for it.
+/// Shows what is durable to readers.
 pub(super) fn publish(
     batch: Vec<Queued>,
-    outcomes: Vec<Result<(), CommitError>>,
+    outcomes: &[Result<(), CommitError>],
     first: u64,
     overlay: &Mutex<Overlay>,
 ) {
-    let mut answers = Vec::with_capacity(batch.len());
-    {
-        let mut overlay = overlay.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sequence = first;
-        for (queued, outcome) in batch.into_iter().zip(outcomes) {
-            if outcome.is_ok() {
-                overlay.apply(queued.change, sequence);
-                sequence += 1;
-            }
-            answers.push((queued.answer, outcome));
-        }
-    }
-    // Whoever waits may have gone; the commit stands all the same.
-    for (answer, outcome) in answers {
-        let _ = answer.send(outcome);
+    let mut overlay = overlay.lock().unwrap_or_else(PoisonError::into_inner);
+    let accepted = (batch.into_iter().zip(outcomes)).filter(|(_, outcome)| outcome.is_ok());
+    for ((queued, _), sequence) in accepted.zip(first..) {
+        overlay.apply(queued.change, sequence);
     }
 }

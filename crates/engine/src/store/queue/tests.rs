@@ -27,7 +27,7 @@ fn changes_and_bytes_are_bounded_and_a_single_change_may_exceed_them() {
     assert!(has_room(1, BYTES_MAX - 10));
     assert!(!has_room(1, BYTES_MAX - 9));
     assert!(!has_room(1, BYTES_MAX + 1));
-    let empty = State::default();
+    let empty = State::<Change>::default();
     assert!(empty.has_room(BYTES_MAX + 1));
 }
 

@@ -1,5 +1,5 @@
 //! The SQLite store keeps the contract, also through poison, a full disk and kill -9.
-//! Power cuts are simulated elsewhere: a killed process leaves the page cache behind.
+//! It says nothing about power cuts: a killed process leaves the page cache behind.
 
 use super::*;
 use crate::store::suite::{self, Home, create, follow};

@@ -157,8 +157,8 @@ impl Entry {
     }
 
     pub(super) fn begin_round(&mut self, execution: ExecutionId) -> Option<Item> {
-        self.dirty = false;
-        if self.is_nowhere() {
+        // An execution that was removed from here and came back is in the list twice.
+        if !std::mem::take(&mut self.dirty) || self.is_nowhere() {
             return None;
         }
         self.in_round = true;
