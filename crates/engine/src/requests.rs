@@ -46,8 +46,12 @@ pub struct Health {
     pub loaded: usize,
     /// Wakes in memory.
     pub wakes: usize,
+    /// Executions in memory that wait for an invocation.
+    pub ready: usize,
     /// Invocations in flight.
     pub invocations: usize,
+    /// Executions whose end somebody waits for.
+    pub watched: usize,
     /// Damaged executions, and why.
     pub quarantined: Vec<(ExecutionId, Arc<str>)>,
 }
@@ -328,7 +332,9 @@ impl Engine {
             store: self.inner.store.status(),
             loaded: self.inner.cells.len(),
             wakes: self.inner.wakes.len(),
+            ready: lock(&self.inner.dispatcher).waiting(),
             invocations: lock(&self.inner.flights).len(),
+            watched: lock(&self.inner.watchers).len(),
             quarantined: self.inner.quarantine.all(),
         }
     }
