@@ -9,6 +9,7 @@ use crate::{
         ARN_LENGTH_MAX, EXECUTION_NAME_LENGTH_MAX, FUNCTION_REFERENCE_LENGTH_MAX,
         TENANT_ID_LENGTH_MAX,
     },
+    time::Timestamp,
     token::unhex,
 };
 use alloc::{
@@ -30,6 +31,14 @@ impl ExecutionId {
         const FIXED: u128 = 0xf << 76 | 0x3 << 62;
         const VERSION_AND_VARIANT: u128 = 0x8 << 76 | 0x2 << 62;
         Self(bits & !FIXED | VERSION_AND_VARIANT)
+    }
+
+    /// The id of an execution that starts at `at`, with chance from `random`. Ids are ordered by
+    /// start, so that a store writes those of one time to one place.
+    pub fn new(at: Timestamp, random: u128) -> Self {
+        const CHANCE_BITS: u32 = 80;
+        let chance = random & ((1 << CHANCE_BITS) - 1);
+        Self::from_bits(u128::from(at.as_millis()) << CHANCE_BITS | chance)
     }
 
     /// The id of the one child that `operation` of the execution `parent` may have.
@@ -309,6 +318,15 @@ mod tests {
     use super::*;
 
     const FUNCTION: &str = "arn:aws:lambda:eu-west-1:123456789012:function:order:$LATEST";
+
+    #[test]
+    fn ids_are_ordered_by_start_and_differ_by_chance() {
+        let at = Timestamp::from_millis;
+        let id = |ms, random| ExecutionId::new(at(ms), random);
+        assert!(id(1_767_225_600_000, u128::MAX) < id(1_767_225_600_001, 0));
+        assert_ne!(id(5, 1), id(5, 2));
+        assert!(id(u64::MAX, 0).to_string().len() == 36);
+    }
 
     #[test]
     fn execution_arns_read_back() {

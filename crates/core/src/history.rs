@@ -46,6 +46,34 @@ pub struct Page {
 }
 
 impl Execution {
+    /// Which events a page may hold, first and last by number: what an engine has to read for it.
+    /// None if the page is empty.
+    ///
+    /// # Errors
+    /// When the marker or the number of items is not acceptable.
+    pub fn history_range(&self, query: Query<'_>) -> Result<Option<(u64, u64)>, Rejection> {
+        let items = page_items(query.max_items)? as u64;
+        let first = self.history_first(query)?;
+        let events = self.journal.events;
+        if !(1..=events).contains(&first) {
+            return Ok(None);
+        }
+        Ok(Some(if query.reverse_order {
+            (first.saturating_sub(items).max(1), first)
+        } else {
+            (first, first.saturating_add(items).min(events))
+        }))
+    }
+
+    /// The event a page begins with.
+    fn history_first(&self, query: Query<'_>) -> Result<u64, Rejection> {
+        match query.marker {
+            None | Some("") if query.reverse_order => Ok(self.journal.events),
+            None | Some("") => Ok(1),
+            Some(marker) => read_marker(marker, query.reverse_order),
+        }
+    }
+
     /// A page of the history. `records` is the journal, or a gapless part of it that holds the page.
     ///
     /// # Errors
@@ -58,11 +86,7 @@ impl Execution {
     ) -> Result<Page, Rejection> {
         let items = page_items(query.max_items)?;
         let reverse = query.reverse_order;
-        let first = match query.marker {
-            None | Some("") if reverse => self.journal.events,
-            None | Some("") => 1,
-            Some(marker) => read_marker(marker, reverse)?,
-        };
+        let first = self.history_first(query)?;
         let mut page = Page::default();
         let mut bytes = 0usize;
         let mut next = first;

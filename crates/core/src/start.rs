@@ -59,7 +59,7 @@ impl Execution {
                 let name = start
                     .name
                     .unwrap_or_else(|| uuid(digest128(&[b"execution name", &env.random])).into());
-                let id = ExecutionId::from_bits(digest128(&[b"execution id", &env.random]));
+                let id = ExecutionId::new(env.now, digest128(&[b"execution id", &env.random]));
                 ExecutionArn::new(start.function, name, id)
             }
         };

@@ -146,6 +146,8 @@ struct Turn {
     again: Vec<(Input, usize)>,
     /// Something other than the handler's own checkpoints happened.
     foreign: bool,
+    /// The fold in memory cannot be trusted any more.
+    defect: Option<Rejection>,
 }
 
 impl Inner {
@@ -171,6 +173,10 @@ impl Inner {
         let was_running = !loaded.execution.status().is_terminal();
         let mut turn = self.decide_all(&mut loaded, mail);
         for attempt in 0.. {
+            if let Some(defect) = turn.defect.take() {
+                turn.fail(&self.put_in_quarantine(cell.id, defect.to_string().into()));
+                return None;
+            }
             match self.commit(&mut loaded, &turn.records).await {
                 Ok(()) => break,
                 // Somebody else wrote: what was decided on is not what is stored.
@@ -217,6 +223,7 @@ impl Inner {
             readers: Vec::new(),
             again: Vec::new(),
             foreign: false,
+            defect: None,
         };
         for mail in mail {
             match mail {
@@ -243,6 +250,10 @@ impl Inner {
                     turn.records.extend(decision.records);
                     turn.intents.extend(decision.intents);
                     Ok(decision.reply)
+                }
+                Err(rejection) if rejection.code == Code::Service => {
+                    turn.defect = Some(rejection);
+                    return;
                 }
                 Err(rejection) => Err(Error::Rejected(rejection)),
             };
@@ -392,9 +403,4 @@ fn refuse(mail: Vec<Mail>, error: &Error) {
             Mail::Read(reader) => reader(Err(error.clone())),
         }
     }
-}
-
-/// Whether a refusal means that the fold in memory cannot be trusted.
-pub(crate) fn is_defect(rejection: &Rejection) -> bool {
-    rejection.code == Code::Service
 }

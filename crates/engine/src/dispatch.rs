@@ -15,6 +15,7 @@ use outlast_core::{
     wire::{ErrorObject, InvocationInput},
 };
 use std::sync::Arc;
+use tokio::task::JoinSet;
 
 /// Handlers called in one go before others get their turn.
 const CLAIM_MAX: usize = 256;
@@ -159,9 +160,12 @@ impl Inner {
                     return;
                 }
             };
+            let mut recovering = JoinSet::new();
             for wake in &found {
-                self.recover(wake.execution).await;
+                let (inner, id) = (self.clone(), wake.execution);
+                recovering.spawn_on(async move { inner.recover(id).await }, &self.runtime);
             }
+            while recovering.join_next().await.is_some() {}
             match found.last() {
                 Some(last) => after = Some(*last),
                 None => return,

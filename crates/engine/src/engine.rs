@@ -5,7 +5,7 @@
 //! can be lost at any moment: what the store has is enough to go on.
 
 use crate::{
-    cell::{ACTIVE, Answer, Cell, Loaded, Mail, head, is_defect},
+    cell::{ACTIVE, Answer, Cell, Loaded, Mail, head},
     cells::Cells,
     clock::Clock,
     error::Error,
@@ -288,13 +288,7 @@ impl Inner {
         execution: &mut Execution,
         input: Input,
     ) -> Result<Decision, Rejection> {
-        let decided = self.with_env(execution.id(), |env| execution.decide(env, input));
-        if let Err(rejection) = &decided
-            && is_defect(rejection)
-        {
-            tracing::error!(execution = %execution.id(), %rejection, "a decision failed");
-        }
-        decided
+        self.with_env(execution.id(), |env| execution.decide(env, input))
     }
 
     /// Posts mail to an execution and sees to it that somebody reads it.

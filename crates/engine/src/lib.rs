@@ -8,6 +8,7 @@
 mod cell;
 mod cells;
 pub mod clock;
+pub mod disk;
 mod dispatch;
 mod engine;
 mod error;
@@ -15,6 +16,7 @@ mod frame;
 mod function;
 mod intents;
 pub mod invoker;
+pub mod journal;
 mod quarantine;
 pub mod random;
 mod requests;

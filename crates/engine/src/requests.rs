@@ -2,13 +2,13 @@
 
 use crate::{
     cell::head,
-    engine::{Engine, lock},
+    engine::{Engine, Inner, lock},
     error::Error,
     frame,
     store::{Head, Query, Status},
 };
 use outlast_core::{
-    Input, Record, Rejection, Reply,
+    Execution, Input, Record, Rejection, Reply,
     arn::{ExecutionArn, ExecutionId, Function},
     delivery::{Arrival, Delivery, Receipt},
     describe::Description,
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Bytes of records read at a time for a page of history.
-const HISTORY_READ_BYTES: usize = 4 * 1_048_576;
+const HISTORY_READ_BYTES: usize = 256 * 1_024;
 
 /// How an execution ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,25 +257,17 @@ impl Engine {
         omit_data: bool,
     ) -> Result<Page, Error> {
         let seen = self.inner.read(execution, move |inner, execution| {
-            let id = execution.id();
-            let mut records: Vec<Record> = Vec::new();
-            while (records.len() as u64) < execution.records() {
-                let from = records.len() as u64;
-                let runs = inner.store.records(id, from, HISTORY_READ_BYTES)?;
-                for record in runs.iter().flat_map(|run| frame::records(id, run, from)) {
-                    records.push(record?);
-                }
-                if records.len() as u64 == from {
-                    break;
-                }
-            }
-            let load = |number| inner.record(id, number);
             let query = HistoryQuery {
                 marker: marker.as_deref(),
                 max_items,
                 reverse_order,
                 omit_data,
             };
+            let records = match execution.history_range(query)? {
+                Some(events) => inner.records_of(execution, events)?,
+                None => Vec::new(),
+            };
+            let load = |number| inner.record(execution.id(), number);
             Ok::<_, Error>(execution.history(&records, query, &load)?)
         });
         seen.await?
@@ -337,6 +329,43 @@ impl Engine {
             watched: lock(&self.inner.watchers).len(),
             quarantined: self.inner.quarantine.all(),
         }
+    }
+}
+
+impl Inner {
+    /// The records that hold these events, first and last, and what lies between.
+    fn records_of(&self, execution: &Execution, events: (u64, u64)) -> Result<Vec<Record>, Error> {
+        let id = execution.id();
+        // Which record is an event's is not stored; each record tells how many came before.
+        let (mut low, mut high) = (0, execution.records());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let reached = self.record(id, middle).map(|record| record.events);
+            match reached {
+                Some(reached) if reached < events.0 => low = middle + 1,
+                Some(_) => high = middle,
+                None => {
+                    let reason = format!("record {middle} is missing").into();
+                    return Err(self.put_in_quarantine(id, reason));
+                }
+            }
+        }
+        let mut records: Vec<Record> = Vec::new();
+        let mut next = low;
+        while next < execution.records() && records.last().is_none_or(|last| last.events < events.1)
+        {
+            let runs = self.store.records(id, next, HISTORY_READ_BYTES)?;
+            let from = next;
+            for record in runs.iter().flat_map(|run| frame::records(id, run, from)) {
+                let record = record.map_err(|error| self.damaged(id, error))?;
+                next = record.number + 1;
+                records.push(record);
+            }
+            if next == from {
+                break;
+            }
+        }
+        Ok(records)
     }
 }
 

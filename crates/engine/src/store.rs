@@ -18,6 +18,7 @@
 //!   queue is emptied by a thread of the store's own, so waiting cannot block it.
 
 pub mod folder;
+pub mod journaled;
 pub mod memory;
 mod queue;
 pub mod sqlite;
@@ -40,7 +41,10 @@ use tokio::sync::oneshot;
 /// # Errors
 /// When somebody else has it open, its format is newer, it is damaged, or the disk refuses.
 pub fn open(folder: &Path) -> Result<Arc<dyn Store>, OpenError> {
-    Ok(Arc::new(sqlite::SqliteStore::open(folder)?))
+    Ok(Arc::new(journaled::JournaledStore::open(
+        folder,
+        journaled::Options::default(),
+    )?))
 }
 
 /// Keeps executions.
@@ -190,7 +194,8 @@ pub enum Change {
     },
 }
 
-/// Records that lie together, opaque to the store.
+/// Records that lie together, opaque to the store. A store may join runs that follow each other
+/// into one, the bytes one after the other, though never across the newest snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// Number of the first.
@@ -328,6 +333,9 @@ pub enum CommitError {
     /// The commit contradicts itself or the execution it is for: a defect of the caller.
     #[error("the commit makes no sense: {0}")]
     Malformed(&'static str),
+    /// Part of what was stored about the execution is lost; only a delete is accepted.
+    #[error("the execution is damaged: {0}")]
+    Damaged(Arc<str>),
     /// There is no room on the disk; try again when there is.
     #[error("the disk is full: {0}")]
     Full(Arc<str>),

@@ -127,6 +127,24 @@ impl App {
         crate::Embedded::open(self, folder.as_ref()).await
     }
 
+    /// Opens the embedded engine on a store of the caller's, for example one in memory.
+    ///
+    /// # Errors
+    /// As [`App::open`].
+    #[cfg(feature = "embedded")]
+    pub async fn open_on(
+        self,
+        store: std::sync::Arc<dyn outlast_engine::store::Store>,
+    ) -> Result<crate::Embedded> {
+        self.check()?;
+        crate::Embedded::on_store(
+            self,
+            std::path::Path::new("(a store of the caller's)"),
+            store,
+        )
+        .await
+    }
+
     /// The function that this Lambda function is.
     fn choose(mut self, function_name: Option<&str>) -> Result<Function> {
         self.check()?;

@@ -72,7 +72,7 @@ impl Embedded {
         Self::on_store(app, folder, store).await
     }
 
-    async fn on_store(app: App, folder: &Path, store: Arc<dyn Store>) -> Result<Self> {
+    pub(crate) async fn on_store(app: App, folder: &Path, store: Arc<dyn Store>) -> Result<Self> {
         let parts = Parts {
             store,
             clock: Arc::new(EngineClock::system()),

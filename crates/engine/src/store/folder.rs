@@ -85,7 +85,7 @@ impl Folder {
     /// [`OpenError::InUse`] if somebody else has it open, [`OpenError::Io`] if it cannot be made.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let failed = |error: io::Error| OpenError::io(path, &error);
-        fs::create_dir_all(path).map_err(failed)?;
+        make(path).map_err(failed)?;
         let mut lock = File::options()
             .read(true)
             .write(true)
@@ -129,13 +129,15 @@ impl Folder {
     /// # Errors
     /// When the disk refuses.
     pub fn sync(&self) -> io::Result<()> {
+        // Elsewhere a folder cannot be opened as a file, and its entries need no sync.
+        if !cfg!(unix) {
+            return Ok(());
+        }
         File::open(&self.path)?.sync_all()?;
-        match self.path.canonicalize()?.parent() {
-            // Not everybody may open the folder above theirs; then it was not made by us.
-            Some(parent) => match File::open(parent) {
-                Ok(parent) => parent.sync_all(),
-                Err(_) => Ok(()),
-            },
+        let path = self.path.canonicalize()?;
+        // Not everybody may open the folder above theirs; then it was not made by us.
+        match path.parent().and_then(|parent| File::open(parent).ok()) {
+            Some(parent) => parent.sync_all(),
             None => Ok(()),
         }
     }
@@ -158,6 +160,15 @@ impl Folder {
     }
 }
 
+/// Makes the folder, for its owner alone where the system knows owners: payloads and keys lie there.
+fn make(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
 fn write_owner(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;
@@ -172,5 +183,53 @@ impl OpenError {
             path: path.to_owned(),
             reason: error.to_string().into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn a_new_folder_is_for_its_owner_alone_and_an_old_one_is_left_as_it_is() {
+        let home = TempDir::new().unwrap();
+        let path = home.path().join("above").join("data");
+        let folder = Folder::open(&path).unwrap();
+        assert_eq!(folder.path(), path);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(), 0o700);
+            drop(folder);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
+            let _folder = Folder::open(&path).unwrap();
+            assert_eq!(mode(), 0o750);
+        }
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_owner_and_an_old_file_does_not_matter() {
+        let home = TempDir::new().unwrap();
+        fs::write(home.path().join(LOCK_FILE), "4000000 and more from before").unwrap();
+        let folder = Folder::open(home.path()).unwrap();
+        let owner = fs::read_to_string(home.path().join(LOCK_FILE)).unwrap();
+        assert_eq!(owner, format!("{}\n", std::process::id()));
+        assert!(matches!(
+            Folder::open(home.path()),
+            Err(OpenError::InUse { .. })
+        ));
+        drop(folder);
+        Folder::open(home.path()).unwrap();
+    }
+
+    #[test]
+    fn the_bytes_of_a_folder_are_those_of_its_files() {
+        let home = TempDir::new().unwrap();
+        let folder = Folder::open(home.path()).unwrap();
+        let before = folder.bytes().unwrap();
+        fs::write(home.path().join("file"), [0; 1_000]).unwrap();
+        assert_eq!(folder.bytes().unwrap(), before + 1_000);
     }
 }

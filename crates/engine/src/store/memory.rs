@@ -279,7 +279,7 @@ impl Kept {
         let name = (Arc::clone(&head.function), Arc::clone(&head.name));
         let start = (head.started, commit.execution);
         if let Some(found) = self.executions.get(&commit.execution) {
-            if found.head.version != commit.expected || commit.expected == 0 {
+            if found.head.version != commit.expected {
                 return Err(CommitError::Conflict {
                     expected: commit.expected,
                     found: Some(found.head.version),

@@ -12,7 +12,7 @@ use super::{
     Change, Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError, Stored,
     Wake,
     folder::{Folder, OpenError},
-    queue::Queue,
+    queue::{Group, Queue},
 };
 use outlast_core::{arn::ExecutionId, time::Timestamp};
 use reader::Reader;
@@ -40,7 +40,7 @@ pub struct SqliteStore {
     status: Arc<Mutex<Status>>,
     /// Two, so that a long list does not hold up everybody else.
     readers: [Mutex<Reader>; 2],
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     // Last, so that the lock goes when every connection is closed.
     folder: Folder,
 }
@@ -64,25 +64,24 @@ impl SqliteStore {
         let checkpointer = tables.checkpointer()?;
         let queue = Arc::new(Queue::default());
         let status = Arc::new(Mutex::new(Status::default()));
+        let failed = |error: std::io::Error| OpenError::io(folder.path(), &error);
         let (nudge, nudges) = sync_channel(1);
+        let copier = spawn("outlast-log", move || copy_log(&checkpointer, &nudges));
         let writer = Writer {
             tables,
             // The store is told when the writer ends, whatever ends it.
             queue: CloseOnDrop(Arc::clone(&queue)),
             status: Arc::clone(&status),
             nudge,
+            copier: copier.map_err(failed)?,
             log: Log::default(),
         };
-        let failed = |error: std::io::Error| OpenError::io(folder.path(), &error);
-        let threads = vec![
-            spawn("outlast-writer", move || writer.run()).map_err(failed)?,
-            spawn("outlast-log", move || copy_log(&checkpointer, &nudges)).map_err(failed)?,
-        ];
+        let writer = spawn("outlast-writer", move || writer.run()).map_err(failed)?;
         Ok(Self {
             queue,
             status,
             readers,
-            threads: Mutex::new(threads),
+            writer: Mutex::new(Some(writer)),
             folder,
         })
     }
@@ -169,11 +168,11 @@ impl Store for SqliteStore {
     fn close(&self) {
         self.queue.close();
         // Held while waiting, so that a second caller also returns only when all is done.
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the store panicked");
-            }
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the thread that writes to the store panicked");
         }
     }
 }
@@ -190,6 +189,7 @@ struct Writer {
     queue: CloseOnDrop,
     status: Arc<Mutex<Status>>,
     nudge: SyncSender<()>,
+    copier: JoinHandle<()>,
     log: Log,
 }
 
@@ -207,22 +207,35 @@ impl Drop for CloseOnDrop {
 impl Writer {
     fn run(mut self) {
         while let Some(group) = self.queue.0.take() {
-            let outcomes = self.tables.apply(&group.changes);
-            self.note(&outcomes);
-            group.answer(outcomes);
-            self.measure_log();
+            self.write(group);
+        }
+        // First the copier: closing cannot shorten a log that another is copying.
+        drop(self.nudge);
+        if self.copier.join().is_err() {
+            tracing::error!("the thread that copies the write-ahead log panicked");
         }
         self.tables.close();
+    }
+
+    fn write(&mut self, group: Group) {
+        let outcomes = self.tables.apply(&group.changes);
+        self.note(&outcomes);
+        group.answer(outcomes);
+        self.measure_log();
     }
 
     /// Brings the status up to date before anybody hears of the outcomes.
     fn note(&self, outcomes: &[Result<(), CommitError>]) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |outcome: &Result<(), CommitError>| matches!(outcome, Err(CommitError::Full(_)));
-        status.full = outcomes.iter().any(full);
+        let full = outcomes.iter().any(full);
+        let written = outcomes.iter().any(Result::is_ok);
+        // A transaction that changed nothing did not wait for the disk, nor learn how full it is.
+        if full || written {
+            status.full = full;
+        }
+        status.syncs += u64::from(written);
         status.poisoned = self.tables.poisoned().cloned();
-        // A transaction that changed nothing does not wait for the disk.
-        status.syncs += u64::from(outcomes.iter().any(Result::is_ok));
     }
 
     /// Sees how the log has grown, and has it copied when that is worth it.

@@ -101,9 +101,6 @@ pub fn follow(before: &Commit, count: u32) -> Commit {
     }
 }
 
-/// Bytes of each record that [`create`] and [`follow`] make.
-const RECORD_BYTES: usize = 16;
-
 /// Records whose bytes tell execution and number, so that none can be taken for another.
 fn run_of(number: u128, first: u64, count: u32) -> Run {
     let record = |record: u64| (id(number).bits() ^ u128::from(record)).to_be_bytes();
@@ -139,6 +136,34 @@ fn same<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> Verdict
     )))
 }
 
+/// Runs as one, if they follow each other: how many a store has made of them is its own business.
+fn joined(runs: &[Run]) -> Result<Run, Broken> {
+    let mut whole = Run::default();
+    for run in runs {
+        if whole.count == 0 {
+            whole.first = run.first;
+        } else {
+            let next = whole.first + u64::from(whole.count);
+            same("the first record of the next run", run.first, next)?;
+        }
+        same("a run has records", run.count > 0, true)?;
+        whole.count += run.count;
+        whole.bytes.extend_from_slice(&run.bytes);
+    }
+    Ok(whole)
+}
+
+/// What was loaded, its records as one run.
+fn load(store: &dyn Store, execution: ExecutionId) -> Result<Option<Stored>, Broken> {
+    let Some(stored) = store.load(execution)? else {
+        return Ok(None);
+    };
+    Ok(Some(Stored {
+        records: vec![joined(&stored.records)?],
+        ..stored
+    }))
+}
+
 /// That an execution is exactly what these commits made it, by every way to read it.
 fn is_made_of(store: &dyn Store, commits: &[&Commit]) -> Verdict {
     let Some(last) = commits.last() else {
@@ -155,15 +180,20 @@ fn is_made_of(store: &dyn Store, commits: &[&Commit]) -> Verdict {
         Some((commit.head.version, bytes))
     });
     let from = snapshot.as_ref().map_or(0, |(version, _)| *version);
-    let after = runs.iter().filter(|run| run.first >= from).cloned();
+    let after: Vec<Run> = runs
+        .iter()
+        .filter(|run| run.first >= from)
+        .cloned()
+        .collect();
     let stored = Stored {
         head: last.head.clone(),
         snapshot,
-        records: after.collect(),
+        records: vec![joined(&after)?],
     };
-    same("load", store.load(execution)?, Some(stored))?;
+    same("load", load(store, execution)?, Some(stored))?;
     same("head", store.head(execution)?, Some(last.head.clone()))?;
-    same("records", store.records(execution, 0, usize::MAX)?, runs)?;
+    let found = store.records(execution, 0, usize::MAX)?;
+    same("records", joined(&found)?, joined(&runs)?)?;
     let found = store.find(&last.head.function, &last.head.name)?;
     same("find", found, Some(execution))?;
     let listed = store.list(&everything())?;

@@ -1,3 +1,5 @@
+//! The memory store keeps the contract; holding, crashing, poison and a full store.
+
 use super::*;
 use crate::store::suite::{self, Home, create, follow};
 

@@ -1,5 +1,7 @@
+//! The bounds of the queue, and that nobody waits for ever.
+
 use super::*;
-use std::{sync::mpsc, thread, time::Duration};
+use std::thread;
 
 fn setting(bytes: usize) -> Change {
     Change::Setting {
@@ -8,51 +10,39 @@ fn setting(bytes: usize) -> Change {
     }
 }
 
-/// Hands over one more of `bytes` bytes and says whether that had to wait until something was taken.
-fn waits(queue: &Queue, bytes: usize) -> bool {
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        scope.spawn(move || {
-            drop(queue.push(setting(bytes)));
-            sender.send(()).unwrap();
-        });
-        let waited = receiver.recv_timeout(Duration::from_millis(100)).is_err();
-        if waited {
-            let before = queue.take().unwrap();
-            assert!(!before.changes.is_empty());
-            receiver.recv().unwrap();
-        }
-        waited
-    })
+/// Whether a queue that holds `count` changes of `bytes` bytes each has room for ten bytes more.
+fn has_room(count: usize, bytes: usize) -> bool {
+    let queue = Queue::default();
+    for _ in 0..count {
+        drop(queue.push(setting(bytes)));
+    }
+    queue.state().has_room(10)
+}
+
+#[test]
+fn changes_and_bytes_are_bounded_and_a_single_change_may_exceed_them() {
+    assert!(has_room(CHANGES_MAX - 1, 0));
+    assert!(!has_room(CHANGES_MAX, 0));
+    assert!(has_room(1, BYTES_MAX - 11));
+    assert!(has_room(1, BYTES_MAX - 10));
+    assert!(!has_room(1, BYTES_MAX - 9));
+    assert!(!has_room(1, BYTES_MAX + 1));
+    let empty = State::default();
+    assert!(empty.has_room(BYTES_MAX + 1));
 }
 
 #[test]
 fn a_full_queue_makes_the_next_wait_and_loses_none() {
-    for (before, expected) in [(CHANGES_MAX - 1, false), (CHANGES_MAX, true)] {
-        let queue = Queue::default();
-        for _ in 0..before {
-            drop(queue.push(setting(0)));
-        }
-        assert_eq!(waits(&queue, 0), expected, "{before} before");
-        let left = queue.take().unwrap().changes.len();
-        assert_eq!(left, if expected { 1 } else { CHANGES_MAX });
-    }
-}
-
-#[test]
-fn bytes_are_bounded_and_a_single_change_may_exceed_them() {
-    for (bytes, expected) in [
-        (BYTES_MAX - 11, false),
-        (BYTES_MAX - 10, false),
-        (BYTES_MAX - 9, true),
-        (BYTES_MAX + 1, true),
-    ] {
-        let queue = Queue::default();
-        drop(queue.push(setting(bytes)));
-        assert_eq!(waits(&queue, 10), expected, "{bytes} before");
-    }
     let queue = Queue::default();
-    assert!(!waits(&queue, BYTES_MAX + 1));
+    for _ in 0..CHANGES_MAX {
+        drop(queue.push(setting(0)));
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| drop(queue.push(setting(1))));
+        let taken = queue.take().unwrap().changes;
+        assert_eq!(taken.len(), CHANGES_MAX, "the queue was overfilled");
+        assert_eq!(queue.take().unwrap().changes, [setting(1)]);
+    });
 }
 
 #[test]

@@ -292,12 +292,10 @@ fn apply_commit(
     let key = key(commit.execution);
     let found = find_current(connection, &key, &commit.head)?;
     let refusal = match &found {
-        Some(found) if found.version != commit.expected || commit.expected == 0 => {
-            Some(CommitError::Conflict {
-                expected: commit.expected,
-                found: Some(found.version),
-            })
-        }
+        Some(found) if found.version != commit.expected => Some(CommitError::Conflict {
+            expected: commit.expected,
+            found: Some(found.version),
+        }),
         Some(found) if !found.same_identity => Some(CommitError::CHANGED_IDENTITY),
         Some(_) => None,
         None if commit.expected > 0 => Some(CommitError::Conflict {

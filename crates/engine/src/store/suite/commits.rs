@@ -177,9 +177,9 @@ fn refuses_the_malformed(home: &mut dyn Home) -> Verdict {
         spoil(|commit| commit.head.ended = Some(at(INTEGER_MAX + 1))),
         spoil(|commit| commit.head.started = at(INTEGER_MAX + 1)),
         spoil(|commit| {
-            commit.expected = INTEGER_MAX;
-            commit.records.first = INTEGER_MAX;
-            commit.head.version = INTEGER_MAX + 2;
+            commit.expected = INTEGER_MAX - 1;
+            commit.records.first = INTEGER_MAX - 1;
+            commit.head.version = INTEGER_MAX + 1;
         }),
         spoil(|commit| {
             commit.expected = u64::MAX;

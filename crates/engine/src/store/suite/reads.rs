@@ -2,7 +2,7 @@
 
 use super::{
     super::{Commit, Head, Query, Run, Store, Wake},
-    Broken, Home, RECORD_BYTES, Rule, Verdict, at, create, everything, follow, id, same,
+    Broken, Home, Rule, Verdict, at, create, everything, follow, id, joined, same,
 };
 use outlast_core::{arn::ExecutionId, time::Timestamp, wire::ExecutionStatus};
 use std::sync::Arc;
@@ -34,28 +34,31 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-/// Runs of 2, 1 and 3 records: 0..2, 2..3, 3..6.
-fn three_runs(store: &dyn Store) -> Result<[Run; 3], Broken> {
+/// An execution of commits of 2, 1 and 3 records, and the runs the store made of them.
+fn some_runs(store: &dyn Store) -> Result<Vec<Run>, Broken> {
     let first = create(5, 2);
     let second = follow(&first, 1);
     let third = follow(&second, 3);
-    let commits = [first, second, third];
     // Neighbours on both sides, so that a scan that goes too far is seen.
-    for commit in [&create(4, 9), &create(6, 9)].into_iter().chain(&commits) {
+    for commit in [&create(4, 9), &create(6, 9), &first, &second, &third] {
         store.commit(commit.clone()).wait()?;
     }
-    Ok(commits.map(|commit| commit.records))
+    let runs = store.records(id(5), 0, usize::MAX)?;
+    let expected = joined(&[first.records, second.records, third.records])?;
+    same("all records", joined(&runs)?, expected)?;
+    Ok(runs)
 }
 
 fn begins_in_a_run(home: &mut dyn Home) -> Verdict {
     let store = home.open();
-    let runs = three_runs(&*store)?;
-    for (from, skipped) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 2), (6, 3)] {
-        let expected: Vec<Run> = runs.iter().skip(skipped).cloned().collect();
+    let runs = some_runs(&*store)?;
+    for from in 0..6 {
+        let contains = |run: &&Run| from < run.first + u64::from(run.count);
+        let expected: Vec<Run> = runs.iter().filter(contains).cloned().collect();
         let found = store.records(id(5), from, usize::MAX)?;
         same(&format!("records from {from}"), found, expected)?;
     }
-    for from in [7, u64::MAX] {
+    for from in [6, 7, u64::MAX] {
         same(
             "beyond the end",
             store.records(id(5), from, 100)?,
@@ -67,28 +70,29 @@ fn begins_in_a_run(home: &mut dyn Home) -> Verdict {
 
 fn stops_at_bytes(home: &mut dyn Home) -> Verdict {
     let store = home.open();
-    let runs = three_runs(&*store)?;
-    let (two, three, six) = (2 * RECORD_BYTES, 3 * RECORD_BYTES, 6 * RECORD_BYTES);
-    let edges = [
-        (0, 1),
-        (1, 1),
-        (two - 1, 1),
-        (two, 1),
-        (two + 1, 1),
-        (three - 1, 1),
-        (three, 2),
-        (three + 1, 2),
-        (six - 1, 2),
-        (six, 3),
-        (six + 1, 3),
-    ];
-    for (bytes_max, count) in edges {
-        let expected: Vec<Run> = runs.iter().take(count).cloned().collect();
-        let found = store.records(id(5), 0, bytes_max)?;
-        same(&format!("records in {bytes_max} bytes"), found, expected)?;
+    let runs = some_runs(&*store)?;
+    for skipped in 0..runs.len() {
+        let rest: Vec<Run> = runs.iter().skip(skipped).cloned().collect();
+        let from = rest.first().map_or(0, |run| run.first);
+        for count in 1..=rest.len() {
+            let (fitting, _) = rest.split_at(count);
+            let bytes: usize = fitting.iter().map(|run| run.bytes.len()).sum();
+            // At least one, and one less when a byte is missing.
+            for (bytes_max, count) in [
+                (bytes - 1, (count - 1).max(1)),
+                (bytes, count),
+                (bytes + 1, count),
+            ] {
+                let (expected, _) = rest.split_at(count);
+                let found = store.records(id(5), from, bytes_max)?;
+                let what = format!("records from {from} in {bytes_max} bytes");
+                same(&what, found, expected.to_vec())?;
+            }
+        }
+        let found = store.records(id(5), from, 0)?;
+        same("in no bytes", found.as_slice(), rest.split_at(1).0)?;
     }
-    let expected: Vec<Run> = runs.iter().skip(1).take(1).cloned().collect();
-    same("from the middle", store.records(id(5), 2, 0)?, expected)
+    Ok(())
 }
 
 fn sleeper(number: u128, wake: u64) -> Commit {

@@ -1,3 +1,5 @@
+//! The suite finds a store that breaks a rule.
+
 use super::*;
 use crate::store::{Committing, Status, memory::MemoryStore};
 

@@ -3,7 +3,7 @@
 use super::{
     super::{Commit, CommitError, Committing, Head, Store, Wake, memory::MemoryStore},
     Broken, Home, INTEGER_MAX, Rule, Verdict, at, create, everything, follow, id, is_made_of,
-    is_unknown, same,
+    is_unknown, load, same,
 };
 use outlast_core::{arn::ExecutionId, random::SplitMix64, wire::ExecutionStatus};
 use std::thread;
@@ -245,7 +245,7 @@ type Content = (
 
 fn content(store: &dyn Store) -> Result<Content, Broken> {
     let list = store.list(&everything())?;
-    let loaded = list.iter().map(|(execution, _)| store.load(*execution));
+    let loaded = list.iter().map(|(execution, _)| load(store, *execution));
     let loaded = loaded.collect::<Result<Vec<_>, _>>()?;
     Ok((list, loaded, store.due(None, at(INTEGER_MAX), usize::MAX)?))
 }
