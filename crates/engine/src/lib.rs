@@ -20,6 +20,7 @@ pub mod journal;
 mod quarantine;
 pub mod random;
 mod requests;
+mod stopped;
 pub mod store;
 mod wakes;
 
