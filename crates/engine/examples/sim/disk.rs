@@ -18,6 +18,9 @@ use std::{
 };
 use tokio::sync::{Notify, oneshot};
 
+/// Reads of the disk in one millisecond, at most.
+const READS_MAX: u64 = 20_000;
+
 /// A store whose commits wait for the simulation; reads see what is durable.
 pub(crate) struct Disk {
     world: Arc<World>,
@@ -38,6 +41,8 @@ struct State {
     closed: bool,
     /// The power is gone: nothing is answered.
     dead: bool,
+    /// Reads at this moment of true time.
+    reads: (u64, u64),
 }
 
 enum Change {
@@ -79,7 +84,7 @@ impl Disk {
     pub(crate) async fn work(&self, end: Option<How>) {
         loop {
             let waiting = self.state().queue.len() as u64;
-            if waiting == 0 {
+            if waiting == 0 || self.state().dead {
                 self.news.notified().await;
                 continue;
             }
@@ -147,6 +152,20 @@ impl Disk {
         let _ = reply.send(outcome);
     }
 
+    /// Somebody reads. An engine that does so without end while no time passes will never stop.
+    fn read(&self) {
+        let now = self.world.true_time();
+        let mut state = self.state();
+        let (at, reads) = state.reads;
+        state.reads = if at == now { (now, reads + 1) } else { (now, 1) };
+        let spins = state.reads.1 == READS_MAX;
+        drop(state);
+        if spins {
+            self.world.violated("the engine runs in a circle");
+            self.world.power_cut.notify_one();
+        }
+    }
+
     fn apply(&self, change: Change, moment: Moment) -> Result<(), CommitError> {
         let now = |committing: Committing| {
             committing
@@ -183,10 +202,12 @@ impl Store for Disk {
     }
 
     fn head(&self, execution: ExecutionId) -> Result<Option<Head>, StoreError> {
+        self.read();
         self.kept.head(execution)
     }
 
     fn load(&self, execution: ExecutionId) -> Result<Option<Stored>, StoreError> {
+        self.read();
         if self.world.fault(20) {
             self.world.count("unreadable");
             self.world.note("the disk cannot be read");

@@ -334,6 +334,7 @@ impl Boot {
         let idle = health.invocations == 0
             && health.ready == 0
             && health.watched == 0
+            && health.carried == 0
             && health.wakes == 0
             && health.loaded <= self.world.plan.resting_max
             && health.quarantined.is_empty();

@@ -99,7 +99,9 @@ impl Shadow {
     fn apply(&mut self, record: &Record, moment: Moment) -> Result<(), String> {
         demand(!self.deleted, || "a deleted execution goes on".to_owned())?;
         let ended = self.execution.status().is_terminal();
-        demand(!ended || !record.change.is_event(), || {
+        // An invocation that was running when its execution ended still ends itself.
+        let late = matches!(record.change, Change::InvocationCompleted { .. });
+        demand(!ended || late || !record.change.is_event(), || {
             format!("an event after the end: {:?}", record.change)
         })?;
         demand(

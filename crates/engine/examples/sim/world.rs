@@ -136,12 +136,19 @@ impl World {
     }
 
     /// A number below `bound`.
+    #[track_caller]
     pub(crate) fn below(&self, bound: u64) -> u64 {
-        self.state().chance.below(bound)
+        let drawn = self.state().chance.below(bound);
+        if std::env::var_os("OUTLAST_SIM_CHANCE").is_some() {
+            let line = std::panic::Location::caller();
+            self.note(format!("chance {}:{} {drawn}", line.file(), line.line()));
+        }
+        drawn
     }
 
     /// Whether something goes wrong that does so `rarity` times less often than the plan's most
     /// frequent faults; never once the faults are over.
+    #[track_caller]
     pub(crate) fn fault(&self, rarity: u64) -> bool {
         !self.is_calm() && self.below(self.plan.calmness * rarity) == 0
     }
@@ -154,6 +161,7 @@ impl World {
     }
 
     /// Some milliseconds that something takes.
+    #[track_caller]
     pub(crate) fn delay(&self) -> u64 {
         if self.is_calm() {
             return 1;
