@@ -192,7 +192,10 @@ impl Turn<'_> {
     pub(crate) fn deliver(&mut self, deliveries: Vec<Delivery>) -> Result<Reply, Rejection> {
         let mut receipts = Vec::with_capacity(deliveries.len());
         for Delivery { at, arrival } in deliveries {
-            let at = at.min(self.now);
+            // Whatever was due by the last record has gone off with it, so nothing that arrives
+            // counts as earlier: a clock that was set back must not make a heartbeat's deadline
+            // lie in the past.
+            let at = at.min(self.now).max(self.execution.journal.last_at);
             self.settle(at)?;
             let accepted =
                 self.execution

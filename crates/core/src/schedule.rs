@@ -283,6 +283,11 @@ impl<F: Ord + Clone, K: Ord + Clone> Dispatcher<F, K> {
         true
     }
 
+    /// Executions that wait, of all functions.
+    pub fn waiting(&self) -> usize {
+        self.lanes.values().map(|lane| lane.queue.len()).sum()
+    }
+
     /// Executions of `function` that wait.
     pub fn queued(&self, function: &F) -> usize {
         self.lanes.get(function).map_or(0, |lane| lane.queue.len())

@@ -219,11 +219,21 @@ impl Inner {
             }
             Err(error) => {
                 refuse(mail, &error);
+                if matches!(error, Error::Unreadable(_)) {
+                    self.look_again(cell.id);
+                }
                 return None;
             }
         };
         let was_running = !loaded.execution.status().is_terminal();
         let mut turn = self.decide_all(&mut loaded, mail);
+        if turn.again.is_empty() {
+            // Looking changes nothing, so nothing follows from it.
+            for reader in turn.readers {
+                reader(Ok(&loaded.execution));
+            }
+            return Some(loaded);
+        }
         for attempt in 0.. {
             if let Some(defect) = turn.defect.take() {
                 turn.fail(&self.put_in_quarantine(cell.id, defect.to_string().into()));
@@ -248,9 +258,10 @@ impl Inner {
                 }
                 Err(error) => {
                     self.note_failure(&error);
+                    let readers = std::mem::take(&mut turn.readers);
                     turn.fail(&Error::NotWritten(error));
                     self.look_again(cell.id);
-                    return None;
+                    return self.show_stored(cell.id, readers);
                 }
             }
         }
@@ -265,6 +276,22 @@ impl Inner {
             reader(Ok(&loaded.execution));
         }
         Some(loaded)
+    }
+
+    /// Answers readers whose turn wrote nothing: a disk that takes no writes can still be read.
+    fn show_stored(&self, id: ExecutionId, readers: Vec<Reader>) -> Option<Box<Loaded>> {
+        let loaded = match self.load(id) {
+            Ok(Some(loaded)) => Ok(loaded),
+            Ok(None) => Err(Error::not_found("there is no such execution")),
+            Err(error) => Err(error),
+        };
+        for reader in readers {
+            reader(match &loaded {
+                Ok(loaded) => Ok(&loaded.execution),
+                Err(error) => Err(error.clone()),
+            });
+        }
+        loaded.ok()
     }
 
     fn decide_all(&self, loaded: &mut Loaded, mail: Vec<Mail>) -> Turn {

@@ -76,7 +76,7 @@ impl Inner {
         let input = match reply {
             Ok(reply) => reply.into_invocation(),
             Err(Error::Rejected(rejection)) if rejection.code == Code::Conflict => {
-                lock(&self.flights).remove(&id);
+                self.land(id, flight);
                 self.recover(id).await;
                 None
             }
@@ -93,9 +93,15 @@ impl Inner {
             invocation_id: invocation,
             outcome,
         };
-        let again = |inner: &Self, execution: &Execution| execution.wants_invocation(inner.now());
+        let own = flight.clone();
+        let again = move |inner: &Self, execution: &Execution| {
+            // The flight ends while nobody else decides: what is decided later finds it gone and has
+            // the execution called itself, what was decided before is seen here.
+            inner.land(id, &own);
+            execution.wants_invocation(inner.now())
+        };
         let (ended, again) = self.decide_and_read(id, end, again).await;
-        lock(&self.flights).remove(&id);
+        self.land(id, flight);
         if let Err(error) = ended {
             tracing::warn!(execution = %id, %error, "the end of an invocation could not be stored");
             self.look_again(id);
@@ -103,6 +109,17 @@ impl Inner {
         if matches!(again, Ok(true)) {
             self.make_ready(function, id);
         }
+    }
+
+    /// A flight is over. Whether it was the one in the air.
+    fn land(&self, id: ExecutionId, flight: &Arc<Flight>) -> bool {
+        let mut flights = lock(&self.flights);
+        let known = flights.get(&id);
+        let own = known.is_some_and(|known| Arc::ptr_eq(known, flight));
+        if own {
+            flights.remove(&id);
+        }
+        own
     }
 
     async fn call(
@@ -169,16 +186,21 @@ impl Inner {
 
     /// Takes up one execution, whatever was going on with it.
     pub(crate) async fn recover(self: &Arc<Self>, id: ExecutionId) {
-        let seen = self.read(id, |inner, execution| {
+        let seen = self.read(id, move |inner, execution| {
             let load = |number| inner.record(execution.id(), number);
+            let mut intents = execution.intents(&load).unwrap_or_default();
+            // Claimed while nobody else decides: what is not claimed yet is not acknowledged
+            // either.
+            intents.retain(|intent| inner.claim(id, intent));
             Seen {
                 invocation: execution.invocation().cloned(),
-                intents: execution.intents(&load).unwrap_or_default(),
+                intents,
             }
         });
         let seen = match seen.await {
             Ok(seen) => seen,
             Err(error) => {
+                // If it could not be read, its turn has asked to look again.
                 tracing::error!(execution = %id, %error, "an execution cannot be taken up");
                 return;
             }
@@ -213,12 +235,18 @@ impl Inner {
             match due.await {
                 Ok((true, _, _)) => inner.recover(id).await,
                 Ok((false, Some(due), version)) if due <= inner.now() => {
-                    if inner.store.delete(id, version).await.is_ok() {
-                        inner.cells.forget(id);
+                    match inner.store.delete(id, version).await {
+                        Ok(()) => inner.cells.forget(id),
+                        Err(error) => {
+                            inner.note_failure(&error);
+                            inner.look_again(id);
+                        }
                     }
                 }
                 Ok((false, Some(due), _)) => inner.wakes.hint(id, due, false),
-                Ok((false, None, _)) | Err(_) => {}
+                Ok((false, None, _)) => {}
+                // If it could not be read, its turn has asked to look again.
+                Err(error) => tracing::warn!(execution = %id, %error, "retention has to wait"),
             }
         }));
     }
@@ -239,14 +267,10 @@ struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut flights = lock(&self.inner.flights);
-        if flights
-            .get(&self.id)
-            .is_some_and(|flight| Arc::ptr_eq(flight, &self.flight))
-        {
-            flights.remove(&self.id);
+        if self.inner.land(self.id, &self.flight) {
+            // It did not come to its end: whatever it has begun has to be taken up.
+            self.inner.look_again(self.id);
         }
-        drop(flights);
         lock(&self.inner.dispatcher).finished(&self.function);
         self.inner.pump();
     }

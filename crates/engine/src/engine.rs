@@ -14,6 +14,7 @@ use crate::{
     invoker::BoxFuture,
     quarantine::Quarantine,
     random::Random,
+    stopped::Stopped,
     store::{Commit, CommitError, Store, StoreError},
     wakes::Wakes,
 };
@@ -21,24 +22,28 @@ use hashbrown::HashMap;
 use outlast_core::{
     Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start,
     arn::ExecutionId,
+    record::IntentKey,
     schedule::Dispatcher,
     start::{Reuse, reuse},
     time::Timestamp,
     token::{Key, Keys},
 };
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
     time::Duration,
 };
 use tokio::{
     runtime::Handle,
-    sync::{Notify, oneshot, watch},
+    sync::{Notify, oneshot},
     task::AbortHandle,
 };
 
 /// The setting that keeps the secret of tokens and callback ids.
 const KEYS_SETTING: &str = "keys";
+/// Pause before something that could not be done is tried again.
+pub(crate) const LOOK_AGAIN_MS: u64 = 1_000;
 
 /// What an operator may choose.
 #[derive(Clone, Debug)]
@@ -107,9 +112,11 @@ pub(crate) struct Inner {
     /// Invocations in flight.
     pub(crate) flights: Mutex<HashMap<ExecutionId, Arc<Flight>>>,
     /// Who waits for the end of an execution.
-    pub(crate) watchers: Mutex<HashMap<ExecutionId, Arc<Notify>>>,
+    pub(crate) watchers: Mutex<HashMap<ExecutionId, Watched>>,
+    /// Intents that somebody carries out.
+    pub(crate) carried: Mutex<BTreeSet<(ExecutionId, IntentKey)>>,
     /// Why the engine no longer works, once it does not.
-    pub(crate) stopped: watch::Sender<Option<Arc<str>>>,
+    pub(crate) stopped: Stopped,
 }
 
 /// An invocation in flight.
@@ -119,6 +126,15 @@ pub(crate) struct Flight {
     pub(crate) changed: Notify,
     /// Ends the call.
     pub(crate) abort: OnceLock<AbortHandle>,
+}
+
+/// An execution whose end somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Told when it ends.
+    pub(crate) ended: Arc<Notify>,
+    /// How many wait.
+    pub(crate) waiters: usize,
 }
 
 /// What an engine is made of.
@@ -162,7 +178,8 @@ impl Engine {
             dispatcher: Mutex::new(Dispatcher::new(options.invocations_max, options.ready_max)),
             flights: Mutex::default(),
             watchers: Mutex::default(),
-            stopped: watch::Sender::new(None),
+            carried: Mutex::default(),
+            stopped: Stopped::default(),
             options,
         };
         Ok(Self {
@@ -207,11 +224,7 @@ impl Engine {
 
     /// Why the engine stopped working by itself; resolves when it does.
     pub async fn failed(&self) -> Arc<str> {
-        let mut stopped = self.inner.stopped.subscribe();
-        match stopped.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => "the engine is gone".into(),
-        }
+        self.inner.stopped.wait().await
     }
 
     /// Ends cleanly: no handler is called any more, those that run may finish within the grace
@@ -222,7 +235,12 @@ impl Engine {
         while !lock(&self.inner.flights).is_empty() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        for flight in lock(&self.inner.flights).values() {
+        // In an order that a simulation can repeat.
+        let flights: BTreeMap<ExecutionId, Arc<Flight>> = {
+            let flights = lock(&self.inner.flights);
+            flights.iter().map(|(id, it)| (*id, it.clone())).collect()
+        };
+        for flight in flights.values() {
             if let Some(abort) = flight.abort.get() {
                 abort.abort();
             }
@@ -358,20 +376,16 @@ impl Inner {
     }
 
     fn gone(&self) -> Error {
-        let reason = self.stopped.borrow().clone();
+        let reason = self.stopped.reason().cloned();
         Error::Stopped(reason.unwrap_or_else(|| "its runtime is gone".into()))
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.borrow().is_some()
+        self.stopped.reason().is_some()
     }
 
     pub(crate) fn stop(&self, reason: &str) {
-        self.stopped.send_if_modified(|stopped| {
-            let first = stopped.is_none();
-            stopped.get_or_insert_with(|| reason.into());
-            first
-        });
+        self.stopped.set(reason);
         self.wakes.notify();
     }
 
@@ -455,20 +469,33 @@ impl Inner {
     ) {
         let id = execution.id();
         if closed && let Some(watcher) = lock(&self.watchers).remove(&id) {
-            watcher.notify_waiters();
+            watcher.ended.notify_waiters();
         }
         if foreign && let Some(flight) = lock(&self.flights).get(&id) {
             flight.changed.notify_one();
         }
         for intent in intents {
-            self.carry_out(id, intent);
+            if self.claim(id, &intent) {
+                self.carry_out(id, intent);
+            }
         }
         let now = self.clock.now();
-        if let Some(at) = execution.next_wake().or_else(|| execution.retention_due()) {
-            self.wakes.hint(id, at, execution.invocation().is_some());
-        }
+        let flies = lock(&self.flights).contains_key(&id);
+        let wake = if execution.invocation().is_some() && !flies {
+            // Nobody calls it any more: what its invocation left is taken up soon.
+            Some(now.plus_millis(LOOK_AGAIN_MS))
+        } else if execution.status().is_terminal() {
+            // Whoever carries out its intents comes back here.
+            execution
+                .retention_due()
+                .filter(|_| !execution.has_intents())
+        } else {
+            execution.next_wake()
+        };
+        self.wakes
+            .settle(id, wake, self.wake_of(execution) == Some(ACTIVE));
         // A flight that is about to end looks for itself.
-        if execution.wants_invocation(now) && !lock(&self.flights).contains_key(&id) {
+        if execution.wants_invocation(now) && !flies {
             self.make_ready(&execution.profile().arn.function.name, id);
         }
     }
@@ -483,7 +510,7 @@ impl Inner {
 
     /// Something could not be written: look at the execution again in a while.
     pub(crate) fn look_again(&self, id: ExecutionId) {
-        let at = self.clock.now().plus_millis(1_000);
+        let at = self.clock.now().plus_millis(LOOK_AGAIN_MS);
         self.wakes.hint(id, at, true);
     }
 

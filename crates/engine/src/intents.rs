@@ -1,10 +1,10 @@
 //! Carrying out what executions want of the outside: children, ordinary functions, parents.
 //!
-//! An intent is repeated until it is acknowledged, so a crash anywhere here costs a repetition and
-//! nothing else.
+//! Whoever carries out an intent has claimed it and goes on until it is acknowledged, whatever the
+//! disk says. After a crash it is carried out again: that costs a repetition and nothing else.
 
 use crate::{
-    engine::{Inner, read},
+    engine::{Inner, LOOK_AGAIN_MS, lock, read},
     error::Error,
     invoker::PlainCall,
     store::CommitError,
@@ -15,45 +15,78 @@ use outlast_core::{
     delivery::{Arrival, Delivery},
     id::OperationId,
     intent::{InvokeOutcome, Notice, PlainInvoke},
+    record::IntentKey,
     wire::ErrorObject,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// Pause before something is tried again that the disk did not take.
+const PAUSE: Duration = Duration::from_millis(LOOK_AGAIN_MS);
 
 impl Inner {
-    /// Sees to it that an intent of an execution is carried out.
+    /// Takes an intent of an execution upon oneself. Whether nobody had done so before. Called
+    /// where nobody else decides: in the execution's turn.
+    pub(crate) fn claim(&self, id: ExecutionId, intent: &Intent) -> bool {
+        lock(&self.carried).insert((id, intent.key()))
+    }
+
+    /// Sees to it that an intent is carried out that was claimed.
     pub(crate) fn carry_out(self: &Arc<Self>, id: ExecutionId, intent: Intent) {
-        let inner = self.clone();
+        let carried = Carried {
+            inner: self.clone(),
+            key: (id, intent.key()),
+        };
         self.spawn(Box::pin(async move {
-            let key = intent.key();
+            let inner = &carried.inner;
             let done = match intent {
                 Intent::StartChild(start) => inner.start_child(id, *start).await,
                 Intent::InvokePlain(invoke) => inner.invoke_plain(id, *invoke).await,
                 Intent::NotifyParent(notice) => inner.notify_parent(*notice).await,
             };
+            let acknowledge = Input::Acknowledge(vec![carried.key.1.clone()]);
             let done = match done {
-                Ok(()) => inner
-                    .decide(id, Input::Acknowledge(vec![key]))
-                    .await
-                    .map(drop),
+                Ok(()) => inner.insist(id, acknowledge).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = done {
                 tracing::warn!(execution = %id, %error, "an intent could not be carried out");
-                inner.look_again(id);
             }
         }));
+    }
+
+    /// Repeats a request until it is stored or refused, unless the engine stops.
+    async fn insist(self: &Arc<Self>, id: ExecutionId, input: Input) -> Result<(), Error> {
+        loop {
+            match self.decide(id, input.clone()).await {
+                Err(error) if self.may_pass(&error) => tokio::time::sleep(PAUSE).await,
+                decided => return decided.map(drop),
+            }
+        }
+    }
+
+    /// Whether a failure may be over in a while.
+    fn may_pass(&self, error: &Error) -> bool {
+        matches!(error, Error::NotWritten(_) | Error::Unreadable(_)) && !self.is_stopped()
     }
 
     async fn start_child(self: &Arc<Self>, parent: ExecutionId, start: Start) -> Result<(), Error> {
         let operation = start.parent.as_ref().map(|parent| parent.operation.clone());
         let started = self.with_env(parent, |env| Execution::start(env, start));
         match started {
-            Ok((execution, records)) => match self.create(execution, &records).await {
-                // It is there already: an earlier attempt came this far.
-                Ok(()) | Err(CommitError::Conflict { .. } | CommitError::NameTaken(_)) => Ok(()),
-                Err(error) => {
-                    self.note_failure(&error);
-                    Err(Error::NotWritten(error))
+            Ok((execution, records)) => loop {
+                match self.create(execution.clone(), &records).await {
+                    // It is there already: an earlier attempt came this far.
+                    Ok(()) | Err(CommitError::Conflict { .. } | CommitError::NameTaken(_)) => {
+                        return Ok(());
+                    }
+                    Err(error) => {
+                        self.note_failure(&error);
+                        let error = Error::NotWritten(error);
+                        if !self.may_pass(&error) {
+                            return Err(error);
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
             },
             Err(rejection) => {
@@ -117,6 +150,18 @@ impl Inner {
         let arrival = Arrival::Invoked { operation, outcome };
         let at = self.now();
         let delivery = Input::Deliver(vec![Delivery { at, arrival }]);
-        self.decide(id, delivery).await.map(drop)
+        self.insist(id, delivery).await
+    }
+}
+
+/// An intent that somebody carries out; nobody does once this is dropped.
+struct Carried {
+    inner: Arc<Inner>,
+    key: (ExecutionId, IntentKey),
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        lock(&self.inner.carried).remove(&self.key);
     }
 }

@@ -21,6 +21,7 @@ pub mod journal;
 mod quarantine;
 pub mod random;
 mod requests;
+mod stopped;
 pub mod store;
 mod wakes;
 

@@ -46,8 +46,14 @@ pub struct Health {
     pub loaded: usize,
     /// Wakes in memory.
     pub wakes: usize,
+    /// Executions in memory that wait for an invocation.
+    pub ready: usize,
     /// Invocations in flight.
     pub invocations: usize,
+    /// Executions whose end somebody waits for.
+    pub watched: usize,
+    /// Intents of executions that are being carried out.
+    pub carried: usize,
     /// Damaged executions, and why.
     pub quarantined: Vec<(ExecutionId, Arc<str>)>,
 }
@@ -167,14 +173,10 @@ impl Engine {
     /// # Errors
     /// When there is no such execution, or the engine stops.
     pub async fn end(&self, execution: ExecutionId) -> Result<End, Error> {
-        let mut stopped = self.inner.stopped.subscribe();
         loop {
-            let watcher = lock(&self.inner.watchers)
-                .entry(execution)
-                .or_insert_with(|| Arc::new(Notify::new()))
-                .clone();
+            let watch = Watch::new(&self.inner, execution);
             // Registered before looking: an end in between is not missed.
-            let mut told = std::pin::pin!(watcher.notified());
+            let mut told = std::pin::pin!(watch.ended.notified());
             told.as_mut().enable();
             let seen = self.inner.read(execution, |inner, execution| {
                 execution.status().is_terminal().then(|| {
@@ -184,7 +186,6 @@ impl Engine {
             });
             match seen.await {
                 Ok(Some(description)) => {
-                    lock(&self.inner.watchers).remove(&execution);
                     let Description {
                         status,
                         result,
@@ -198,15 +199,12 @@ impl Engine {
                     });
                 }
                 Ok(None) => {}
-                Err(error) => {
-                    lock(&self.inner.watchers).remove(&execution);
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
             tokio::select! {
                 biased;
                 () = told => {}
-                _ = stopped.wait_for(Option::is_some) => {
+                _ = self.inner.stopped.wait() => {
                     return Err(Error::Stopped("it stopped before the execution ended".into()));
                 }
             }
@@ -320,7 +318,10 @@ impl Engine {
             store: self.inner.store.status(),
             loaded: self.inner.cells.len(),
             wakes: self.inner.wakes.len(),
+            ready: lock(&self.inner.dispatcher).waiting(),
             invocations: lock(&self.inner.flights).len(),
+            watched: lock(&self.inner.watchers).len(),
+            carried: lock(&self.inner.carried).len(),
             quarantined: self.inner.quarantine.all(),
         }
     }
@@ -360,6 +361,41 @@ impl Inner {
             }
         }
         Ok(records)
+    }
+}
+
+/// Somebody waits for the end of an execution, until this is dropped.
+struct Watch {
+    inner: Arc<Inner>,
+    execution: ExecutionId,
+    ended: Arc<Notify>,
+}
+
+impl Watch {
+    fn new(inner: &Arc<Inner>, execution: ExecutionId) -> Self {
+        let mut watchers = lock(&inner.watchers);
+        let watched = watchers.entry(execution).or_default();
+        watched.waiters += 1;
+        Self {
+            inner: inner.clone(),
+            execution,
+            ended: watched.ended.clone(),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watchers = lock(&self.inner.watchers);
+        // After an end there may be a new entry, which is not this one's.
+        if let Some(watched) = watchers.get_mut(&self.execution)
+            && Arc::ptr_eq(&watched.ended, &self.ended)
+        {
+            watched.waiters -= 1;
+            if watched.waiters == 0 {
+                watchers.remove(&self.execution);
+            }
+        }
     }
 }
 

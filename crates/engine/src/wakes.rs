@@ -70,6 +70,28 @@ impl Wakes {
         }
     }
 
+    /// When an execution wants to be looked at, by whoever has just read it: what was known before
+    /// counts no more. Kept in memory as with [`hint`](Self::hint).
+    pub(crate) fn settle(&self, id: ExecutionId, at: Option<Timestamp>, active: bool) {
+        let earlier = {
+            let mut state = lock(&self.state);
+            let first = state.near.next();
+            match at.filter(|at| active || *at <= state.horizon) {
+                Some(at) => {
+                    state.near.reset(id, at);
+                    first.is_none_or(|first| at < first)
+                }
+                None => {
+                    state.near.forget(&id);
+                    false
+                }
+            }
+        };
+        if earlier {
+            self.news.notify_one();
+        }
+    }
+
     pub(crate) fn notify(&self) {
         self.news.notify_one();
     }

@@ -1,0 +1,157 @@
+//! What a seed decides before anything runs: the programs, the crashes, the jumps of the clock.
+
+use crate::{
+    evaluate::{Expected, evaluate},
+    model::Program,
+    play::Player,
+};
+use outlast::{Config, core::random::SplitMix64};
+use std::{sync::Arc, time::Duration};
+
+/// Operations of the largest programs.
+const SIZE_MAX: u64 = 20;
+/// Executions of a run, at most.
+const RUNS_MAX: u64 = 6;
+/// How far the clock may jump ahead in a whole run: callbacks of the programs live for 1,000
+/// seconds without a heartbeat, and none of them may time out unless its program says so.
+const AHEAD_MS_MAX: u64 = 400_000;
+
+/// A whole run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// What is executed.
+    pub(crate) runs: Vec<Run>,
+    /// How every boot but the last one ends.
+    pub(crate) ends: Vec<BootEnd>,
+    /// How long faults go on in the last boot, in milliseconds.
+    pub(crate) tail_ms: u64,
+    /// One in how many chances to go wrong is taken.
+    pub(crate) calmness: u64,
+    /// The engine's slots.
+    pub(crate) invocations_max: usize,
+    /// The engine's waiting room.
+    pub(crate) ready_max: usize,
+    /// The engine's cache.
+    pub(crate) resting_max: usize,
+    /// Slots of the program's function.
+    pub(crate) concurrency_max: usize,
+    /// Bytes on a page of state.
+    pub(crate) page_bytes_max: usize,
+}
+
+/// One execution of a program.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The program.
+    pub(crate) program: Arc<Program>,
+    /// What it must come to.
+    pub(crate) expected: Expected,
+    /// Performs it.
+    pub(crate) player: Player,
+    /// When it is started, in milliseconds of true time.
+    pub(crate) start_at: u64,
+    /// When somebody stops it.
+    pub(crate) stop_at: Option<u64>,
+    /// Whether its function gives it little time.
+    pub(crate) brief: bool,
+    /// Options of its handler.
+    pub(crate) config: Config,
+}
+
+/// How a boot ends, and what the clock does before the next one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BootEnd {
+    /// How.
+    pub(crate) how: How,
+    /// How far the wall clock jumps, in milliseconds.
+    pub(crate) jump_ms: i64,
+}
+
+/// How a boot ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum How {
+    /// Power cut after so many milliseconds.
+    After(u64),
+    /// Power cut at a commit: just before it is durable, or just after.
+    AtCommit(u64, bool),
+    /// A sync fails at a commit.
+    Poison(u64),
+    /// A clean end after so many milliseconds.
+    ShutDown(u64),
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub(crate) fn of(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed ^ 0x5eed_0f51);
+        let runs = 1 + random.below(RUNS_MAX);
+        let runs: Vec<Run> = (0..runs).map(|_| Run::draw(&mut random)).collect();
+        let boots = random.below(6);
+        let mut ahead = 0;
+        let ends = (0..boots)
+            .map(|_| BootEnd::draw(&mut random, &mut ahead))
+            .collect();
+        let narrow = |number: u64| usize::try_from(number).unwrap_or(1);
+        Self {
+            runs,
+            ends,
+            tail_ms: random.below(60_000),
+            calmness: [4, 10, 30, 1_000_000][narrow(random.below(4))],
+            invocations_max: narrow([1, 2, 8, 1_024][narrow(random.below(4))]),
+            ready_max: narrow([1, 2, 1_024][narrow(random.below(3))]),
+            resting_max: narrow([0, 1, 3, 1_024][narrow(random.below(4))]),
+            concurrency_max: narrow([1, 2, 1_024][narrow(random.below(3))]),
+            page_bytes_max: narrow([400, 2_000, 1_000_000][narrow(random.below(3))]),
+        }
+    }
+}
+
+impl Run {
+    fn draw(random: &mut SplitMix64) -> Self {
+        let size = 1 + random.below(SIZE_MAX);
+        let program = Program::draw(random.next_u64(), size);
+        let mut pick = |choices: &[u64]| {
+            let at = usize::try_from(random.below(choices.len() as u64)).unwrap_or(0);
+            choices[at]
+        };
+        let config = Config::new()
+            .checkpoint_delay(Duration::from_millis(pick(&[0, 0, 3])))
+            .linger(Duration::from_millis(pick(&[0, 5, 20, 500])))
+            .keep_alive(Duration::from_secs(pick(&[0, 0, 2, 1_000])));
+        Self {
+            expected: evaluate(&program),
+            program: Arc::new(program),
+            player: Player::new(random.next_u64()),
+            start_at: random.below(3_000),
+            stop_at: (random.below(6) == 0).then(|| random.below(60_000)),
+            brief: random.below(6) == 0,
+            config,
+        }
+    }
+}
+
+impl BootEnd {
+    fn draw(random: &mut SplitMix64, ahead: &mut u64) -> Self {
+        // Moments are spread over orders of magnitude: most of what can go wrong does so early.
+        let scale = [5, 50, 500, 5_000, 60_000][usize::try_from(random.below(5)).unwrap_or(0)];
+        let moment = random.below(scale);
+        let commit = 1 + random.below(60);
+        let how = match random.below(10) {
+            0..=3 => How::After(moment),
+            4..=5 => How::AtCommit(commit, false),
+            6..=7 => How::AtCommit(commit, true),
+            8 => How::Poison(commit),
+            _ => How::ShutDown(moment),
+        };
+        let forth = random.below(AHEAD_MS_MAX).min(AHEAD_MS_MAX - *ahead);
+        let jump_ms = match random.below(4) {
+            0 => {
+                *ahead += forth;
+                forth.cast_signed()
+            }
+            1 => -random.below(3_600_000).cast_signed(),
+            _ => random.below(100).cast_signed(),
+        };
+        Self { how, jump_ms }
+    }
+}
