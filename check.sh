@@ -64,8 +64,18 @@ deny() {
   fi
 }
 
-# The README's main command, so that it cannot rot.
+# The README's commands, so that they cannot rot. The first survives a kill in its middle.
 example() {
+  local data out
+  data=$(mktemp -d)
+  cargo build --quiet --locked --package outlast --example survive || return 1
+  OUTLAST_DATA=$data timeout --signal=KILL 3 "${CARGO_TARGET_DIR:-target}/debug/examples/survive" >/dev/null
+  out=$(OUTLAST_DATA=$data timeout 120 "${CARGO_TARGET_DIR:-target}/debug/examples/survive") || return 1
+  rm -rf "$data"
+  [[ $out == *"goes on"*"done: shipped"* && $out != *"charging"* ]] || {
+    echo "    the order did not go on after it was killed: $out" >&2
+    return 1
+  }
   cargo run --quiet --locked --package outlast --features testing --example order >/dev/null
 }
 
