@@ -40,25 +40,33 @@ impl EngineClock {
         }
     }
 
-    /// A clock that begins with the system's.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place where the engine reads the system's clock"
-    )]
-    pub fn system() -> Self {
-        let since = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
-        let origin = Timestamp::from_millis(millis(since));
-        #[cfg(target_os = "linux")]
-        let clock = Self {
-            origin,
-            start: Start::Boot(since_boot()),
-        };
-        #[cfg(not(target_os = "linux"))]
-        let clock = Self::starting_at(origin);
-        clock
+    /// A clock that begins with the system's and then follows tokio's, which a test can pause.
+    pub fn tokio() -> Self {
+        Self::starting_at(wall_time())
     }
+
+    /// A clock that begins with the system's and goes on while the machine sleeps.
+    pub fn system() -> Self {
+        #[cfg(target_os = "linux")]
+        let start = Start::Boot(since_boot());
+        #[cfg(not(target_os = "linux"))]
+        let start = Start::Tokio(Instant::now());
+        Self {
+            origin: wall_time(),
+            start,
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where the engine reads the system's clock"
+)]
+fn wall_time() -> Timestamp {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp::from_millis(millis(since))
 }
 
 impl Clock for EngineClock {

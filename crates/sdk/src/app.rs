@@ -127,7 +127,8 @@ impl App {
         crate::Embedded::open(self, folder.as_ref()).await
     }
 
-    /// Opens the embedded engine on a store of the caller's, for example one in memory.
+    /// Opens the embedded engine on a store of the caller's, for example one in memory. Its time is
+    /// tokio's, so that a test can pause it.
     ///
     /// # Errors
     /// As [`App::open`].
@@ -137,12 +138,9 @@ impl App {
         store: std::sync::Arc<dyn outlast_engine::store::Store>,
     ) -> Result<crate::Embedded> {
         self.check()?;
-        crate::Embedded::on_store(
-            self,
-            std::path::Path::new("(a store of the caller's)"),
-            store,
-        )
-        .await
+        let clock = outlast_engine::clock::EngineClock::tokio();
+        let nowhere = std::path::Path::new("(a store of the caller's)");
+        crate::Embedded::on_store(self, nowhere, store, clock).await
     }
 
     /// The function that this Lambda function is.

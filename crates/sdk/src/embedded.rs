@@ -69,13 +69,18 @@ impl fmt::Debug for Embedded {
 impl Embedded {
     pub(crate) async fn open(app: App, folder: &Path) -> Result<Self> {
         let store = open(folder).map_err(|error| unusable(folder, &error))?;
-        Self::on_store(app, folder, store).await
+        Self::on_store(app, folder, store, EngineClock::system()).await
     }
 
-    pub(crate) async fn on_store(app: App, folder: &Path, store: Arc<dyn Store>) -> Result<Self> {
+    pub(crate) async fn on_store(
+        app: App,
+        folder: &Path,
+        store: Arc<dyn Store>,
+        clock: EngineClock,
+    ) -> Result<Self> {
         let parts = Parts {
             store,
-            clock: Arc::new(EngineClock::system()),
+            clock: Arc::new(clock),
             random: Arc::new(SystemRandom::new().map_err(|error| unusable(folder, &error))?),
             options: Options::default(),
         };
