@@ -425,3 +425,27 @@ fn segments_below_the_position_that_came_back_are_removed() {
     assert_eq!(recovered.damage, []);
     assert_eq!(disk.list().unwrap(), [segment::name(4)]);
 }
+
+#[test]
+fn a_frame_that_followed_another_one_does_not_count() {
+    let disks = [b'a', b'b'].map(|letter| {
+        let disk = SimDisk::new(0);
+        let (mut journal, _, _) = open_at(&disk, 0).unwrap();
+        for _ in 0..2 {
+            journal.stage(1, 7, |bytes| bytes.resize(bytes.len() + 50, letter));
+            journal.append().unwrap();
+        }
+        disk
+    });
+    // The second batch of one journal behind the first of the other: same place, same sequence.
+    let [from, to] = disks
+        .each_ref()
+        .map(|disk| disk.open(&segment::name(1)).unwrap());
+    let mut sector = [0; SECTOR_BYTES];
+    from.read_at(2 * SECTOR_BYTES as u64, &mut sector).unwrap();
+    to.write_at(2 * SECTOR_BYTES as u64, &sector).unwrap();
+    let [_, disk] = disks;
+    let (_, recovered, frames) = open_at(&disk, 0).unwrap();
+    assert_eq!(frames, [(0, vec![b'b'; 50])]);
+    assert!(recovered.discarded_bytes > 0);
+}
