@@ -74,6 +74,7 @@ fn bare(path: &std::path::Path) -> Duration {
     let file = disk.create("file").unwrap();
     file.write_at(0, &vec![0; 1 << 20]).unwrap();
     file.sync().unwrap();
+    disk.sync_folder().unwrap();
     let mut times: Vec<Duration> = (0..500)
         .map(|index| {
             let begun = Instant::now();

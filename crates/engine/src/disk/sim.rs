@@ -380,10 +380,12 @@ impl DiskFile for SimFile {
                 file.sync();
                 Ok(())
             }
-            Err(refused) => {
+            // The kernel drops what it could not write; what it was not asked for it still has.
+            Err(refused @ (Refused::Failed | Refused::Full)) => {
                 file.pending.values_mut().for_each(|alive| *alive = false);
                 Err(refused.into())
             }
+            Err(refused @ (Refused::Cut | Refused::Off)) => Err(refused.into()),
         }
     }
 

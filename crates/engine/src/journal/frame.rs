@@ -49,7 +49,9 @@ pub(crate) struct Found<'a> {
     pub(crate) checksum: u32,
     /// The payload; absent if its bytes are not those that were written.
     pub(crate) payload: Option<&'a [u8]>,
-    /// Where the frame ends.
+    /// Where the frame begins.
+    pub(crate) start: usize,
+    /// Where it ends.
     pub(crate) end: usize,
 }
 
@@ -106,6 +108,7 @@ pub(crate) fn find(bytes: &[u8], at: usize, segment: u64) -> Option<Found<'_>> {
             kind,
         },
         checksum: checksum_found,
+        start: at,
         payload: (bytes.get(start..start.checked_add(length)?))
             .filter(|payload| crc32c(payload) == payload_checksum),
         end: start.checked_add(length)?.next_multiple_of(ALIGNMENT),

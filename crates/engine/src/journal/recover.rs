@@ -11,7 +11,7 @@ use super::{
     segment::{self, FORMAT, Head, Opening, Spares},
 };
 use crate::disk::{Disk, DiskFile};
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{collections::VecDeque, io, ops::Range, sync::Arc};
 
 /// Why a journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -220,7 +220,7 @@ impl Recovery {
         let Recovered { frames, damage, .. } = &mut self.recovered;
         let known = damage.len();
         let position = self.position;
-        let read_to = segment.read(&mut self.cursor, damage, |frame| {
+        let last_batch = segment.read(&mut self.cursor, damage, |frame| {
             if frame.sequence >= position {
                 *frames += 1;
                 visit(frame);
@@ -230,14 +230,15 @@ impl Recovery {
         // What the index has is not lost.
         damage.retain(|damage| damage.lost.end > position);
         if end.is_none() {
-            self.recovered.discarded_bytes += clear(file.file.as_ref(), &bytes, read_to)?;
+            let discarded = settle(file.file.as_ref(), &bytes, last_batch.clone())?;
+            self.recovered.discarded_bytes += discarded;
         }
         file.file.sync()?;
         self.seal_last();
         let current = Current {
             file: file.file,
             bytes: file.bytes,
-            offset: read_to.next_multiple_of(SECTOR_BYTES) as u64,
+            offset: last_batch.end.next_multiple_of(SECTOR_BYTES) as u64,
             damaged,
         };
         self.last = Some((file.number, current));
@@ -275,8 +276,15 @@ impl Recovery {
     }
 }
 
-/// Overwrites what lies behind the end of the log; answers how much that was.
-fn clear(file: &dyn DiskFile, bytes: &[u8], end: usize) -> io::Result<u64> {
+/// Makes sure that the disk has the log as it was read, up to its end and nothing behind it; answers
+/// how much there was. Nothing proves that the last batch was synced, and if a sync failed, the
+/// kernel shows bytes that it will not write by itself any more: so it is written again, with the
+/// head of the segment, which may have come with it.
+fn settle(file: &dyn DiskFile, bytes: &[u8], last_batch: Range<usize>) -> io::Result<u64> {
+    let end = last_batch.end;
+    file.write_at(0, bytes.get(..SECTOR_BYTES).unwrap_or_default())?;
+    let batch = bytes.get(last_batch.clone()).unwrap_or_default();
+    file.write_at(last_batch.start as u64, batch)?;
     let rest = bytes.get(end..).unwrap_or_default();
     let Some(last) = rest.iter().rposition(|byte| *byte != 0) else {
         return Ok(0);

@@ -55,14 +55,14 @@ pub(crate) struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     /// Hands every frame from the cursor on to `visit`, in order, damaged ones without payload.
-    /// Answers where the last one ends; damage is added to `damage`.
+    /// Answers where the last batch is; damage is added to `damage`.
     pub(crate) fn read(
         &self,
         cursor: &mut Cursor,
         damage: &mut Vec<Damage>,
         mut visit: impl FnMut(Frame<'a>),
-    ) -> usize {
-        let mut at = SECTOR_BYTES;
+    ) -> Range<usize> {
+        let (mut at, mut batch, mut batch_at) = (SECTOR_BYTES, None, SECTOR_BYTES);
         while self.end.is_none_or(|end| cursor.sequence < end) {
             let found = match self.next(at, cursor) {
                 Some(found) => found,
@@ -80,8 +80,11 @@ impl<'a> Segment<'a> {
             cursor.sequence = found.header.sequence + 1;
             cursor.previous = found.checksum;
             at = found.end;
+            if batch.replace(found.header.batch) != Some(found.header.batch) {
+                batch_at = found.start;
+            }
         }
-        at
+        batch_at..at
     }
 
     /// The frame that follows: right here, or at the next sector if its batch begins there.

@@ -425,3 +425,64 @@ fn segments_below_the_position_that_came_back_are_removed() {
     assert_eq!(recovered.damage, []);
     assert_eq!(disk.list().unwrap(), [segment::name(4)]);
 }
+
+#[test]
+fn a_frame_that_followed_another_one_does_not_count() {
+    let disks = [b'a', b'b'].map(|letter| {
+        let disk = SimDisk::new(0);
+        let (mut journal, _, _) = open_at(&disk, 0).unwrap();
+        for _ in 0..2 {
+            journal.stage(1, 7, |bytes| bytes.resize(bytes.len() + 50, letter));
+            journal.append().unwrap();
+        }
+        disk
+    });
+    // The second batch of one journal behind the first of the other: same place, same sequence.
+    let [from, to] = disks
+        .each_ref()
+        .map(|disk| disk.open(&segment::name(1)).unwrap());
+    let mut sector = [0; SECTOR_BYTES];
+    from.read_at(2 * SECTOR_BYTES as u64, &mut sector).unwrap();
+    to.write_at(2 * SECTOR_BYTES as u64, &sector).unwrap();
+    let [_, disk] = disks;
+    let (_, recovered, frames) = open_at(&disk, 0).unwrap();
+    assert_eq!(frames, [(0, vec![b'b'; 50])]);
+    assert!(recovered.discarded_bytes > 0);
+}
+
+#[test]
+fn what_recovery_accepts_is_durable_even_if_a_kill_or_a_failed_sync_came_before() {
+    for fault in [Fault::CutAt, Fault::FailAt] {
+        for seed in 0..16 {
+            let disk = SimDisk::new(seed);
+            let mut ledger = Ledger::default();
+            let mut journal = ledger.open(&disk).unwrap();
+            ledger.append(&mut journal, &[100]).unwrap();
+            // The sync after the next write.
+            disk.set_fault(Some(fault(disk.calls() + 1)));
+            let outcome = ledger.append(&mut journal, &[100, 1_000]);
+            assert!(matches!(outcome, Err(AppendError::Poisoned(_))));
+            let disk = disk.survive_kill();
+            ledger.open(&disk).unwrap();
+            assert_eq!(ledger.acknowledged.len(), 3, "the kernel still had it");
+            ledger.open(&disk.restart(seed)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_lies_behind_a_torn_frame_does_not_come_back_when_that_is_written_again() {
+    let disk = SimDisk::new(0);
+    let (mut journal, _, _) = open_at(&disk, 0).unwrap();
+    let first = |bytes: &mut Vec<u8>| bytes.resize(bytes.len() + SECTOR_BYTES - HEADER_BYTES, 1);
+    journal.stage(1, 7, first);
+    journal.stage(1, 7, |bytes| bytes.push(2));
+    journal.append().unwrap();
+    disk.damage(&segment::name(1), SECTOR_BYTES..SECTOR_BYTES + 4);
+    let (mut journal, _, frames) = open_at(&disk, 0).unwrap();
+    assert_eq!(frames, []);
+    journal.stage(1, 7, first);
+    journal.append().unwrap();
+    let (_, _, frames) = open_at(&disk, 0).unwrap();
+    assert_eq!(frames.len(), 1);
+}

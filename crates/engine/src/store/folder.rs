@@ -17,8 +17,8 @@ pub const LOCK_FILE: &str = "LOCK";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    // Only held: the lock goes when the file is closed, by us or by the end of the process.
-    _lock: File,
+    // The lock goes with this, or with the end of the process.
+    lock: File,
 }
 
 /// Why a folder cannot be opened as a store.
@@ -78,6 +78,14 @@ pub enum OpenError {
     },
 }
 
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that is just being started has a copy of
+        // it, and would hold the lock until it runs its own program. A failure leaves it at that.
+        let _ = self.lock.unlock();
+    }
+}
+
 impl Folder {
     /// Makes the folder if need be and locks it.
     ///
@@ -113,7 +121,7 @@ impl Folder {
         write_owner(&mut lock).map_err(failed)?;
         let folder = Self {
             path: path.to_owned(),
-            _lock: lock,
+            lock,
         };
         folder.sync().map_err(failed)?;
         Ok(folder)

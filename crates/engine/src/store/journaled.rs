@@ -63,8 +63,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             segment_bytes: 64 << 20,
-            lag_bytes_max: 128 << 20,
-            round_bytes: 16 << 20,
+            lag_bytes_max: 32 << 20,
+            round_bytes: 8 << 20,
             round_interval: Duration::from_secs(1),
             cached_executions: 16_384,
             readers: 4,

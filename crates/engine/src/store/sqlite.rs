@@ -16,7 +16,6 @@ use super::{
 };
 use outlast_core::{arn::ExecutionId, time::Timestamp};
 use reader::Reader;
-use schema::{FRAME_HEADER_BYTES, PAGE_BYTES};
 use std::{
     path::Path,
     sync::{
@@ -244,21 +243,10 @@ impl Writer {
         let Ok(log) = self.tables.log() else {
             return;
         };
-        let (written, copied) = if log.frames >= self.log.frames {
-            (
-                log.frames - self.log.frames,
-                log.copied.saturating_sub(self.log.copied),
-            )
-        } else {
-            // It began anew, which it only does when all of it has been copied.
-            let rest = self.log.frames.saturating_sub(self.log.copied);
-            (log.frames, rest + log.copied)
-        };
+        let written = log.written_since(&self.log);
         self.log = log;
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.written_bytes += written * u64::from(PAGE_BYTES + FRAME_HEADER_BYTES);
-        // An upper bound: a page that is in the log several times is copied once.
-        status.written_bytes += copied * u64::from(PAGE_BYTES);
+        status.written_bytes += written;
         drop(status);
         if log.frames - log.copied.min(log.frames) >= CHECKPOINT_FRAMES {
             // A nudge that is already there is as good as this one.

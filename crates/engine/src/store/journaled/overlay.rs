@@ -293,6 +293,8 @@ impl Overlay {
                 items.extend(entry.begin_round(execution));
             }
         }
+        // In the order of the index's keys neighbours share pages.
+        items.sort_unstable_by_key(Item::execution);
         let settings = (self.settings.iter())
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();

@@ -8,7 +8,7 @@ use super::{
         Change, CommitError, Committing, Status,
         folder::{Folder, OpenError},
         queue::{Group, Queue},
-        sqlite::tables::{self, Role, Tables},
+        sqlite::tables::{self, Log, Role, Tables},
     },
     INDEX_FILE, JOURNAL_FOLDER, Options, damage,
     indexer::{self, Indexed},
@@ -39,7 +39,6 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Shared {
     options: Options,
-    folder: Folder,
     damage: Vec<Damage>,
     queue: Queue<Queued>,
     journal: Mutex<Journal>,
@@ -56,11 +55,15 @@ pub(super) struct Shared {
     index_full: AtomicBool,
     written: AtomicBool,
     counters: Counters,
+    // Last, so that the lock goes when every connection is closed.
+    folder: Folder,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
     written_bytes: AtomicU64,
+    index_written_bytes: AtomicU64,
+    index_log: Mutex<Log>,
     disk_bytes: AtomicU64,
     syncs: AtomicU64,
 }
@@ -77,6 +80,10 @@ impl Shared {
     ) -> Result<Self, OpenError> {
         let path = folder.path().join(INDEX_FILE);
         let tables = Tables::open(&path, tables::Options::new(Role::Index))?;
+        // Its entry in the folder has to be durable before a segment it covers may go.
+        folder
+            .sync()
+            .map_err(|error| OpenError::io(&path, &error))?;
         let readers = (0..options.readers.max(1))
             .map(|_| tables.reader())
             .collect::<Result<Vec<_>, _>>()?;
@@ -155,7 +162,8 @@ impl Shared {
             poisoned: self.poisoned.get().cloned(),
             full: self.full.load(Ordering::Relaxed),
             index_lag_bytes: lock(&self.overlay).bytes(),
-            written_bytes: self.counters.written_bytes.load(Ordering::Relaxed),
+            written_bytes: self.counters.written_bytes.load(Ordering::Relaxed)
+                + self.counters.index_written_bytes.load(Ordering::Relaxed),
             // A folder that cannot be read has other ways to show it.
             disk_bytes: self.counters.disk_bytes.load(Ordering::Relaxed)
                 + self.folder.bytes().unwrap_or(0),
@@ -236,8 +244,11 @@ impl Shared {
     }
 
     fn poison(&self, reason: Arc<str>) -> CommitError {
-        tracing::error!(%reason, "the store acknowledges nothing any more");
-        CommitError::Poisoned(self.poisoned.get_or_init(|| reason).clone())
+        let first = self.poisoned.get_or_init(|| {
+            tracing::error!(%reason, "the store acknowledges nothing any more");
+            reason
+        });
+        CommitError::Poisoned(first.clone())
     }
 
     /// Waits until the index has caught up so far that more may be accepted; says why if it cannot.
@@ -264,7 +275,8 @@ impl Shared {
         loop {
             let last = self.wait_for_round();
             let indexed = self.index();
-            if last {
+            // An index that failed stays as it is; the journal has everything.
+            if last || matches!(indexed, Indexed::Failed(_)) {
                 break;
             }
             if matches!(indexed, Indexed::Full(_)) {
@@ -303,6 +315,12 @@ impl Shared {
                 Indexed::Failed(error.to_string().into())
             };
         }
+        // Only figures depend on it; what is wrong with the disk shows in a round.
+        if let Ok(log) = tables.log() {
+            let before = std::mem::replace(&mut *lock(&self.counters.index_log), log);
+            let written = log.written_since(&before);
+            (self.counters.index_written_bytes).fetch_add(written, Ordering::Relaxed);
+        }
         match &outcome {
             Indexed::Nothing => {}
             Indexed::UpTo(_) => self.index_full.store(false, Ordering::Relaxed),
@@ -329,6 +347,11 @@ impl Shared {
 
     pub(super) fn overlay(&self) -> MutexGuard<'_, Overlay> {
         lock(&self.overlay)
+    }
+
+    /// Does something to the tables of the index.
+    pub(super) fn with_tables(&self, act: impl FnOnce(&mut Tables)) {
+        act(lock(&self.tables).as_mut().unwrap());
     }
 
     /// Ends a round that a test has begun.

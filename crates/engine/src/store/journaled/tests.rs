@@ -25,7 +25,6 @@ fn small() -> Options {
         round_interval: Duration::from_millis(1),
         cached_executions: 2,
         readers: 2,
-        ..Options::default()
     }
 }
 
@@ -284,6 +283,59 @@ fn commits_wait_while_the_index_lags_too_far_behind() {
         committing.wait().unwrap();
         // A batch may go beyond the bound by its own length, never by two.
         assert!(store.status().index_lag_bytes < 400 << 10);
+    }
+}
+
+#[test]
+fn an_index_that_fails_poisons_and_loses_nothing() {
+    let (folder, disk) = (folder(), SimDisk::new(1));
+    let shared = steps(&folder, &disk).unwrap();
+    let first = create(1, 1);
+    commit(&shared, first.clone()).unwrap();
+    shared.with_tables(|tables| {
+        let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+        tables.fail_next_commit = Some(error);
+    });
+    assert!(matches!(shared.index(), indexer::Indexed::Failed(_)));
+    let refused = commit(&shared, follow(&first, 1));
+    assert!(matches!(refused, Err(CommitError::Poisoned(_))));
+    let head = Ok(Some(first.head.clone()));
+    assert_eq!(shared.view().head(first.execution), head);
+    drop(shared);
+    let shared = steps(&folder, &disk).unwrap();
+    assert_eq!(shared.view().head(first.execution), head);
+    commit(&shared, follow(&first, 1)).unwrap();
+}
+
+#[test]
+fn an_index_without_room_lets_commits_through_until_too_many_wait_for_it() {
+    let (folder, disk) = (folder(), SimDisk::new(1));
+    let options = Options {
+        lag_bytes_max: 200 << 10,
+        ..manual()
+    };
+    let open = Folder::open(folder.path()).unwrap();
+    let shared = Shared::open(open, Arc::new(disk), options).unwrap();
+    shared.with_tables(|tables| tables.limit_pages(1));
+    let mut kept = 0;
+    let refused = loop {
+        let mut large = create(kept, 1);
+        large.records.bytes = vec![1; 50_000];
+        match commit(&shared, large) {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(matches!(shared.index(), indexer::Indexed::Full(_)));
+    };
+    assert!(matches!(refused, CommitError::Full(_)), "{refused}");
+    assert_eq!(kept, 5);
+    assert!(shared.status().full);
+    shared.with_tables(|tables| tables.limit_pages(100_000));
+    assert!(matches!(shared.index(), indexer::Indexed::UpTo(5)));
+    commit(&shared, create(kept, 1)).unwrap();
+    for number in 0..kept {
+        let stored = shared.view().load(create(number, 1).execution).unwrap();
+        assert_eq!(stored.unwrap().records[0].bytes.len(), 50_000);
     }
 }
 

@@ -9,7 +9,7 @@
 use super::{
     super::{Change, Commit, CommitError, Head, StoreError, folder::OpenError},
     reader::{self, Reader},
-    schema::{self, META_CLEAN, META_POSITION},
+    schema::{self, FRAME_HEADER_BYTES, META_CLEAN, META_POSITION, PAGE_BYTES},
 };
 use outlast_core::{arn::ExecutionId, time::Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
@@ -50,7 +50,7 @@ pub struct Tables {
     options: Options,
     poisoned: Option<Arc<str>>,
     #[cfg(test)]
-    pub(super) fail_next_commit: Option<rusqlite::ffi::Error>,
+    pub(in super::super) fail_next_commit: Option<rusqlite::ffi::Error>,
 }
 
 /// How far the write-ahead log has grown and been copied into the database.
@@ -60,6 +60,24 @@ pub struct Log {
     pub frames: u64,
     /// Frames of these whose pages are in the database.
     pub copied: u64,
+}
+
+impl Log {
+    /// About how many bytes were written since the log was as `before` says. An upper bound: a page
+    /// that is in the log several times is copied once.
+    pub fn written_since(&self, before: &Self) -> u64 {
+        let (written, copied) = if self.frames >= before.frames {
+            (
+                self.frames - before.frames,
+                self.copied.saturating_sub(before.copied),
+            )
+        } else {
+            // It began anew, which it only does when all of it has been copied.
+            let rest = before.frames.saturating_sub(before.copied);
+            (self.frames, rest + self.copied)
+        };
+        written * u64::from(PAGE_BYTES + FRAME_HEADER_BYTES) + copied * u64::from(PAGE_BYTES)
+    }
 }
 
 impl Tables {
@@ -222,7 +240,7 @@ impl Tables {
 #[cfg(test)]
 impl Tables {
     /// Makes a disk of this many pages.
-    pub(super) fn limit_pages(&self, pages: i64) {
+    pub(in super::super) fn limit_pages(&self, pages: i64) {
         let _: i64 = self
             .connection
             .pragma_update_and_check(None, "max_page_count", pages, |row| row.get(0))

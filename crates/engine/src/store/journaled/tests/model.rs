@@ -171,9 +171,17 @@ fn bytes(runs: &[Run]) -> Vec<u8> {
     runs.iter().flat_map(|run| run.bytes.clone()).collect()
 }
 
-fn joined(stored: Option<Stored>) -> Option<(Head, Option<(u64, Vec<u8>)>, Vec<u8>)> {
+/// How many runs the records lie in is a store's own business.
+fn joined(stored: Option<Stored>) -> Option<Stored> {
     let stored = stored?;
-    Some((stored.head, stored.snapshot, bytes(&stored.records)))
+    let whole = Run {
+        bytes: bytes(&stored.records),
+        ..Run::default()
+    };
+    Some(Stored {
+        records: vec![whole],
+        ..stored
+    })
 }
 
 #[test]
