@@ -1,4 +1,12 @@
 //! The embedded home, from outside: programs on an engine in this process, on a folder of their own.
 
 mod faults;
+#[cfg(test)]
+mod held;
 mod life;
+#[cfg(test)]
+mod many;
+#[cfg(test)]
+mod restart;
+#[cfg(test)]
+mod time;
