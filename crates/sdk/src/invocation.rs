@@ -165,11 +165,12 @@ impl Invocation {
 
     /// When to ask about a waiting operation for the first time, if at all in this invocation.
     pub(crate) fn first_poll(&self, record: &Operation) -> Option<Timestamp> {
-        self.poll_at(
-            record
-                .due()
-                .unwrap_or_else(|| self.config.clock.now().plus_millis(1_000)),
-        )
+        let due = record.due();
+        if self.abilities.pushes_changes {
+            // Nobody has to ask; but who stays in memory for a timer has to know when it is due.
+            return due.filter(|_| !self.config.keep_alive.is_zero());
+        }
+        self.poll_at(due.unwrap_or_else(|| self.config.clock.now().plus_millis(1_000)))
     }
 
     /// When to ask again after `misses` answers without news.
