@@ -1,8 +1,10 @@
 //! The embedded home, from outside: programs on an engine in this process, on a folder of their own.
 
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod held;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod many;
