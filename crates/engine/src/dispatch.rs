@@ -235,10 +235,11 @@ impl Inner {
         let inner = self.clone();
         self.spawn(Box::pin(async move {
             let due = inner.read(id, |_, execution| {
-                let due = execution.retention_due();
-                (execution.has_intents(), due, execution.records())
+                let left = execution.has_intents() || execution.invocation().is_some();
+                (left, execution.retention_due(), execution.records())
             });
             match due.await {
+                // It ended before what it had under way did.
                 Ok((true, _, _)) => inner.recover(id).await,
                 Ok((false, Some(due), version)) if due <= inner.now() => {
                     match inner.store.delete(id, version).await {

@@ -453,11 +453,14 @@ impl Inner {
             Some(now.plus_millis(LOOK_AGAIN_MS))
         } else if execution.status().is_terminal() {
             // Whoever carries out its intents comes back here.
-            execution.retention_due().filter(|_| !execution.has_intents())
+            execution
+                .retention_due()
+                .filter(|_| !execution.has_intents())
         } else {
             execution.next_wake()
         };
-        self.wakes.settle(id, wake, self.wake_of(execution) == Some(ACTIVE));
+        self.wakes
+            .settle(id, wake, self.wake_of(execution) == Some(ACTIVE));
         // A flight that is about to end looks for itself.
         if execution.wants_invocation(now) && !flies {
             self.make_ready(&execution.profile().arn.function.name, id);

@@ -1,10 +1,6 @@
 //! The simulated disk: commits become durable late, in groups, or not at all.
 
-use crate::{
-    plan::How,
-    shadow::Moment,
-    world::World,
-};
+use crate::{plan::How, shadow::Moment, world::World};
 use futures::FutureExt as _;
 use outlast::core::{arn::ExecutionId, time::Timestamp};
 use outlast_engine::store::{
@@ -157,7 +153,11 @@ impl Disk {
         let now = self.world.true_time();
         let mut state = self.state();
         let (at, reads) = state.reads;
-        state.reads = if at == now { (now, reads + 1) } else { (now, 1) };
+        state.reads = if at == now {
+            (now, reads + 1)
+        } else {
+            (now, 1)
+        };
         let spins = state.reads.1 == READS_MAX;
         drop(state);
         if spins {

@@ -59,7 +59,8 @@ impl Invoker for Host {
 impl Host {
     fn fate(&self) -> Fate {
         let world = &self.world;
-        let scale = |world: &World| world.below([10, 100, 20_000][usize::from(world.below(3) as u8)]);
+        let scale =
+            |world: &World| world.below([10, 100, 20_000][usize::from(world.below(3) as u8)]);
         if !world.fault(2) {
             return Fate::Runs;
         }
@@ -136,12 +137,7 @@ async fn pause(world: &World) {
     }
 }
 
-async fn handle(
-    world: Arc<World>,
-    engine: WeakEngine,
-    function: Function,
-    call: Call,
-) -> Outcome {
+async fn handle(world: Arc<World>, engine: WeakEngine, function: Function, call: Call) -> Outcome {
     let Ok(id) = execution_id(&call.input.durable_execution_arn) else {
         return Outcome::Lost;
     };
@@ -286,9 +282,7 @@ impl Invoker for PlainHost {
             pause(&self.world).await;
             match &*call.function.name {
                 "plain" => InvokeOutcome::Succeeded(Some(value(id).to_string().into())),
-                "plain-failing" => {
-                    InvokeOutcome::Failed(ErrorObject::new("E", format!("e{id}")))
-                }
+                "plain-failing" => InvokeOutcome::Failed(ErrorObject::new("E", format!("e{id}"))),
                 _ => std::future::pending().await,
             }
         })

@@ -49,7 +49,10 @@ fn arguments() -> Result<Arguments, String> {
             let text = text.ok_or(format!("{argument} needs a value"))?;
             Ok::<_, String>(text)
         };
-        let parse = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
+        let parse = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|error| format!("{text}: {error}"))
+        };
         match argument.as_str() {
             "--seed" => {
                 let seed = parse(&number(given.next())?)?;
@@ -61,7 +64,11 @@ fn arguments() -> Result<Arguments, String> {
                 seeds = parse(from)?..parse(to)?;
             }
             "--verbose" => verbose = true,
-            _ => return Err(format!("{argument} is not known: --seed S, --seeds A..B, --verbose")),
+            _ => {
+                return Err(format!(
+                    "{argument} is not known: --seed S, --seeds A..B, --verbose"
+                ));
+            }
         }
     }
     Ok(Arguments { seeds, verbose })
@@ -151,7 +158,10 @@ fn main() -> ExitCode {
         let told = complaint(start, &report, arguments.verbose);
         match report.violation {
             Some(_) => Err(told),
-            None => Ok(format!("{told}digest {:016x} {:?}", report.digest, report.counts)),
+            None => Ok(format!(
+                "{told}digest {:016x} {:?}",
+                report.digest, report.counts
+            )),
         }
     } else {
         run_all(start..end, true).map(|sums| format!("{sums:?}"))

@@ -161,7 +161,9 @@ async fn start(world: &Arc<World>, engine: &Engine, index: usize) -> bool {
                 world.violated(format!("run-{index} was started twice"));
             }
             if !durable {
-                world.violated(format!("the start of run-{index} was acknowledged too early"));
+                world.violated(format!(
+                    "the start of run-{index} was acknowledged too early"
+                ));
             }
             if world.below(3) == 0 && !started.existed {
                 world.add(world.below(20_000), Errand::Start(index));
@@ -181,7 +183,9 @@ async fn stop(world: &Arc<World>, engine: &Engine, index: usize) -> bool {
     match engine.stop(id, None).await {
         Ok(_) => {
             if !world.has_ended(id) {
-                world.violated(format!("the stop of run-{index} was acknowledged too early"));
+                world.violated(format!(
+                    "the stop of run-{index} was acknowledged too early"
+                ));
             }
             true
         }
@@ -203,12 +207,7 @@ async fn signal(world: &Arc<World>, engine: &Engine, index: usize, node: u64) ->
     }
 }
 
-async fn callback(
-    world: &Arc<World>,
-    engine: &Engine,
-    answer: &Answer,
-    arrival: Arrival,
-) -> bool {
+async fn callback(world: &Arc<World>, engine: &Engine, answer: &Answer, arrival: Arrival) -> bool {
     let beat = matches!(arrival, Arrival::CallbackHeartbeat { .. });
     let delivered = engine.callback(&answer.callback_id, arrival).await;
     let over = {

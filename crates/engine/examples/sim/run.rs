@@ -40,7 +40,7 @@ const DAY_MS: u64 = 86_400_000;
 /// Seconds that an execution has whose function gives it little time.
 const BRIEF_SECONDS: u32 = 20;
 /// Seconds that the others have: none of them runs out of time.
-const LONG_SECONDS: u32 = 31_000_000;
+const LONG_SECONDS: u32 = 366 * 86_400;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -121,7 +121,11 @@ impl Boot {
     async fn run(&self) -> u64 {
         let world = &self.world;
         world.boot(self.number);
-        world.note(format!("boot at {}, {:?}", self.clock_at.as_millis(), self.end));
+        world.note(format!(
+            "boot at {}, {:?}",
+            self.clock_at.as_millis(),
+            self.end
+        ));
         tokio::select! {
             biased;
             () = world.power_cut.notified() => world.note("power cut"),
@@ -216,7 +220,11 @@ impl Boot {
             let handler = move |ctx: Context, _: u64| player.clone().handle(ctx, program.clone());
             let function = Function::new(&format!("program-{index}"), handler);
             let (name, invoker) = host(function.config(clocked(&run.config)));
-            let seconds = if run.brief { BRIEF_SECONDS } else { LONG_SECONDS };
+            let seconds = if run.brief {
+                BRIEF_SECONDS
+            } else {
+                LONG_SECONDS
+            };
             engine.register(self.registered(&name, Some(seconds), None, invoker));
         }
         let plain = || {
@@ -263,7 +271,7 @@ impl Boot {
             },
             config: seconds.map(|seconds| DurableConfig {
                 execution_timeout: seconds,
-                retention_period_in_days: Some(1),
+                retention_period_in_days: Some(if self.world.plan.years { 90 } else { 1 }),
                 kms_key_arn: None,
             }),
             timeout,
@@ -288,7 +296,9 @@ impl Boot {
             if world.violation().is_some() {
                 return;
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            // A year is looked at less closely than a minute.
+            let pause = (world.uptime() / 20).clamp(1_000, 3_600_000);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
         }
         world.note("everything has ended");
         tokio::time::sleep(Duration::from_millis(REST_MS)).await;
@@ -302,7 +312,9 @@ impl Boot {
             world.violated("not everything could be looked at");
         }
         verdict::judge(world);
-        self.expire(clock).await;
+        if !world.plan.years {
+            self.expire(clock).await;
+        }
     }
 
     /// Says what is not over and why.
@@ -339,7 +351,8 @@ impl Boot {
             && health.loaded <= self.world.plan.resting_max
             && health.quarantined.is_empty();
         if !idle {
-            self.world.violated(format!("the engine is not at rest: {health:?}"));
+            self.world
+                .violated(format!("the engine is not at rest: {health:?}"));
         }
     }
 

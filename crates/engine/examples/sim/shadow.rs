@@ -106,7 +106,13 @@ impl Shadow {
         })?;
         demand(
             record.events == self.execution.events() + u64::from(record.change.is_event()),
-            || format!("event {} follows {}", record.events, self.execution.events()),
+            || {
+                format!(
+                    "event {} follows {}",
+                    record.events,
+                    self.execution.events()
+                )
+            },
         )?;
         if let Change::Operation { subject, change } = &record.change {
             let number = match subject {
@@ -172,13 +178,13 @@ impl Shadow {
         )?;
         let running = !execution.status().is_terminal();
         let busy = execution.invocation().is_some() || execution.has_intents();
-        demand(
-            (!running && !busy) || head.wake.is_some(),
-            || format!("nobody will look at it: {head:?}"),
-        )?;
-        demand(!busy || head.wake.is_some_and(|at| at.as_millis() == 0), || {
-            format!("a crash would leave it alone: {head:?}")
+        demand((!running && !busy) || head.wake.is_some(), || {
+            format!("nobody will look at it: {head:?}")
         })?;
+        demand(
+            !busy || head.wake.is_some_and(|at| at.as_millis() == 0),
+            || format!("a crash would leave it alone: {head:?}"),
+        )?;
         demand(
             execution
                 .next_wake()

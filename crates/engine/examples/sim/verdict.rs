@@ -84,7 +84,9 @@ fn steps(run: &Run, shadow: &Shadow, whole: bool) -> Result<(), String> {
         };
         let found = ended.get(name.as_str());
         if found.is_none_or(|found| *found != [wanted]) {
-            return Err(format!("the step {name} should be {wanted} once: {found:?}"));
+            return Err(format!(
+                "the step {name} should be {wanted} once: {found:?}"
+            ));
         }
     }
     Ok(())

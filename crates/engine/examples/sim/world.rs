@@ -136,19 +136,12 @@ impl World {
     }
 
     /// A number below `bound`.
-    #[track_caller]
     pub(crate) fn below(&self, bound: u64) -> u64 {
-        let drawn = self.state().chance.below(bound);
-        if std::env::var_os("OUTLAST_SIM_CHANCE").is_some() {
-            let line = std::panic::Location::caller();
-            self.note(format!("chance {}:{} {drawn}", line.file(), line.line()));
-        }
-        drawn
+        self.state().chance.below(bound)
     }
 
     /// Whether something goes wrong that does so `rarity` times less often than the plan's most
     /// frequent faults; never once the faults are over.
-    #[track_caller]
     pub(crate) fn fault(&self, rarity: u64) -> bool {
         !self.is_calm() && self.below(self.plan.calmness * rarity) == 0
     }
@@ -156,12 +149,10 @@ impl World {
     /// Whether the faults are over.
     pub(crate) fn is_calm(&self) -> bool {
         let state = self.state();
-        state.boot >= self.plan.ends.len()
-            && state.true_time() - state.began >= self.plan.tail_ms
+        state.boot >= self.plan.ends.len() && state.true_time() - state.began >= self.plan.tail_ms
     }
 
     /// Some milliseconds that something takes.
-    #[track_caller]
     pub(crate) fn delay(&self) -> u64 {
         if self.is_calm() {
             return 1;
@@ -278,15 +269,24 @@ impl World {
     fn opened(&self, id: ExecutionId, opened: &Opened) {
         let Some(index) = self.run_of(id) else { return };
         let run = &self.plan.runs[index];
-        let name = opened.name.strip_suffix("-callback").unwrap_or(&opened.name);
-        let scripted = run.program.script.iter().find_map(|scripted| match scripted {
-            Scripted::Callback(wanted, id, reply) if wanted == name => Some((*id, *reply)),
-            Scripted::Callback(..)
-            | Scripted::Signal(_)
-            | Scripted::SlowFunction(_)
-            | Scripted::Step(..) => None,
-        });
-        let Some((node, reply)) = scripted else { return };
+        let name = opened
+            .name
+            .strip_suffix("-callback")
+            .unwrap_or(&opened.name);
+        let scripted = run
+            .program
+            .script
+            .iter()
+            .find_map(|scripted| match scripted {
+                Scripted::Callback(wanted, id, reply) if wanted == name => Some((*id, *reply)),
+                Scripted::Callback(..)
+                | Scripted::Signal(_)
+                | Scripted::SlowFunction(_)
+                | Scripted::Step(..) => None,
+            });
+        let Some((node, reply)) = scripted else {
+            return;
+        };
         let failure = match reply {
             Reply::Success => false,
             Reply::Failure => true,
