@@ -27,7 +27,7 @@ pub(crate) struct Disk {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<(Change, Moment, oneshot::Sender<Result<(), CommitError>>)>,
+    queue: VecDeque<Pending>,
     /// Why nothing is acknowledged any more.
     poisoned: Option<Arc<str>>,
     /// True time until which the disk is full.
@@ -39,6 +39,13 @@ struct State {
     dead: bool,
     /// Reads at this moment of true time.
     reads: (u64, u64),
+}
+
+/// What was handed over, and when.
+struct Pending {
+    change: Change,
+    moment: Moment,
+    reply: oneshot::Sender<Result<(), CommitError>>,
 }
 
 enum Change {
@@ -69,7 +76,12 @@ impl Disk {
         if state.closed {
             return Committing::done(Err(CommitError::Closed));
         }
-        state.queue.push_back((change, moment, reply));
+        let pending = Pending {
+            change,
+            moment,
+            reply,
+        };
+        state.queue.push_back(pending);
         drop(state);
         self.news.notify_one();
         committing
@@ -107,9 +119,14 @@ impl Disk {
         if state.dead {
             return;
         }
-        let Some((change, moment, reply)) = state.queue.pop_front() else {
+        let Some(pending) = state.queue.pop_front() else {
             return;
         };
+        let Pending {
+            change,
+            moment,
+            reply,
+        } = pending;
         state.commits += 1;
         let commits = state.commits;
         let full = state.full_until > self.world.true_time();

@@ -130,7 +130,12 @@ fn refused(world: &World, what: &str, error: &Error, rightly: bool) -> bool {
             world.violated(format!("{what}: quarantined: {reason}"));
             true
         }
-        _ => false,
+        // The disk or the engine could not; somebody tries again.
+        Error::NotWritten(_) | Error::Unreadable(_) | Error::Stopped(_) => false,
+        other => {
+            world.violated(format!("{what} was answered with {other}"));
+            true
+        }
     }
 }
 

@@ -118,12 +118,12 @@ impl Plan {
             runs,
             ends,
             tail_ms: random.below(60_000),
-            calmness: [4, 10, 30, 1_000_000][narrow(random.below(4))],
-            invocations_max: narrow([1, 2, 8, 1_024][narrow(random.below(4))]),
-            ready_max: narrow([1, 2, 1_024][narrow(random.below(3))]),
-            resting_max: narrow([0, 1, 3, 1_024][narrow(random.below(4))]),
-            concurrency_max: narrow([1, 2, 1_024][narrow(random.below(3))]),
-            page_bytes_max: narrow([400, 2_000, 1_000_000][narrow(random.below(3))]),
+            calmness: pick(&mut random, &[4, 10, 30, 1_000_000]),
+            invocations_max: narrow(pick(&mut random, &[1, 2, 8, 1_024])),
+            ready_max: narrow(pick(&mut random, &[1, 2, 1_024])),
+            resting_max: narrow(pick(&mut random, &[0, 1, 3, 1_024])),
+            concurrency_max: narrow(pick(&mut random, &[1, 2, 1_024])),
+            page_bytes_max: narrow(pick(&mut random, &[400, 2_000, 1_000_000])),
         }
     }
 }
@@ -134,14 +134,10 @@ impl Run {
         while years && !is_timeless(&program) {
             program = Self::program(random);
         }
-        let mut pick = |choices: &[u64]| {
-            let at = usize::try_from(random.below(choices.len() as u64)).unwrap_or(0);
-            choices[at]
-        };
         let config = Config::new()
-            .checkpoint_delay(Duration::from_millis(pick(&[0, 0, 3])))
-            .linger(Duration::from_millis(pick(&[0, 5, 20, 500])))
-            .keep_alive(Duration::from_secs(pick(&[0, 0, 2, 1_000])));
+            .checkpoint_delay(Duration::from_millis(pick(random, &[0, 0, 3])))
+            .linger(Duration::from_millis(pick(random, &[0, 5, 20, 500])))
+            .keep_alive(Duration::from_secs(pick(random, &[0, 0, 2, 1_000])));
         Self {
             expected: evaluate(&program),
             program: Arc::new(program),
@@ -159,6 +155,12 @@ impl Run {
     }
 }
 
+/// One of some choices.
+fn pick(random: &mut SplitMix64, choices: &[u64]) -> u64 {
+    let at = usize::try_from(random.below(choices.len() as u64)).unwrap_or(0);
+    choices.get(at).copied().unwrap_or_default()
+}
+
 /// Whether a program comes to the same however much time passes: nothing in it is answered from
 /// outside within a time limit, or counts on never completing.
 fn is_timeless(program: &Program) -> bool {
@@ -169,7 +171,7 @@ fn is_timeless(program: &Program) -> bool {
 impl BootEnd {
     fn draw(random: &mut SplitMix64, left: &mut u64, back: u64) -> Self {
         // Moments are spread over orders of magnitude: most of what can go wrong does so early.
-        let scale = [5, 50, 500, 5_000, 60_000][usize::try_from(random.below(5)).unwrap_or(0)];
+        let scale = pick(random, &[5, 50, 500, 5_000, 60_000]);
         let moment = random.below(scale);
         let commit = 1 + random.below(60);
         let how = match random.below(10) {

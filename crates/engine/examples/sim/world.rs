@@ -268,7 +268,9 @@ impl World {
     /// A callback is open: whoever owes the answer is set to work.
     fn opened(&self, id: ExecutionId, opened: &Opened) {
         let Some(index) = self.run_of(id) else { return };
-        let run = &self.plan.runs[index];
+        let Some(run) = self.plan.runs.get(index) else {
+            return;
+        };
         let name = opened
             .name
             .strip_suffix("-callback")
@@ -318,9 +320,8 @@ impl World {
 
     /// A handler was told that its updates are stored.
     pub(crate) fn acknowledge(&self, id: ExecutionId, request: &CheckpointRequest) {
-        let bodies = self
-            .run_of(id)
-            .map_or(0, |index| self.plan.runs[index].player.bodies().len());
+        let run = self.run_of(id).and_then(|index| self.plan.runs.get(index));
+        let bodies = run.map_or(0, |run| run.player.bodies().len());
         let mut problem = None;
         let mut state = self.state();
         for update in &request.updates {
