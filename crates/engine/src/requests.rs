@@ -335,8 +335,9 @@ impl Inner {
         let (mut low, mut high) = (0, execution.records());
         while low < high {
             let middle = low + (high - low) / 2;
-            let reached = self.record(id, middle).map(|record| record.events);
-            match reached {
+            let record = self.try_record(id, middle);
+            let record = record.map_err(|error| self.damaged(id, error))?;
+            match record.map(|record| record.events) {
                 Some(reached) if reached < events.0 => low = middle + 1,
                 Some(_) => high = middle,
                 None => {
