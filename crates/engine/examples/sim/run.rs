@@ -329,7 +329,14 @@ impl Boot {
         };
         for id in open {
             let why = engine.why(id).await;
-            world.note(format!("open {}: {why:?}", world.name(id)));
+            let head = self.kept.head(id);
+            let wakes = {
+                let state = world.state();
+                let shadow = state.shadows.get(&id);
+                shadow.map(|it| (it.execution.next_wake(), it.execution.deadline()))
+            };
+            let name = world.name(id);
+            world.note(format!("open {name}: {why:?} {wakes:?} {head:?}"));
         }
         let errands: Vec<String> = {
             let state = world.state();
