@@ -557,8 +557,10 @@ impl Execution {
         [timer, retry].into_iter().flatten().min()
     }
 
-    /// Whether a handler should be called now.
+    /// Whether a handler should be called now. Its time never goes back: a clock that does counts as
+    /// standing still since the last record.
     pub fn wants_invocation(&self, now: Timestamp) -> bool {
+        let now = now.max(self.journal.last_at);
         let due = |at: Timestamp| at <= now;
         let triggered = || {
             self.gate.requested

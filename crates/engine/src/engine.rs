@@ -235,6 +235,13 @@ impl Engine {
         while !lock(&self.inner.flights).is_empty() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        self.abandon();
+    }
+
+    /// Ends at once, as a crash would: handlers are dropped where they are, and the store is closed.
+    /// Everything goes on when the store is next opened.
+    pub fn abandon(&self) {
+        self.inner.stop("it was abandoned");
         // In an order that a simulation can repeat.
         let flights: BTreeMap<ExecutionId, Arc<Flight>> = {
             let flights = lock(&self.inner.flights);

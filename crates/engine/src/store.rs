@@ -123,6 +123,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Brings everything in order before a clean end: the next open is then quick. Commits that
     /// were handed over before are durable when this returns; later ones are refused.
+    /// Somebody else may then open what is kept, although this store can still be read.
     fn close(&self);
 }
 

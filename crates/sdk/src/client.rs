@@ -211,10 +211,9 @@ impl Execution {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when the execution has ended or the name is not acceptable.
     pub async fn signal<T: Serialize + ?Sized>(&self, name: &str, payload: &T) -> Result<()> {
-        let payload = serde_json::to_string(payload).map_err(unwritable)?;
         let arrival = Arrival::Signal {
             name: name.into(),
-            payload: Some(payload.into()),
+            payload: outgoing(payload)?,
         };
         let delivered = self.engine.deliver(self.id, arrival).await;
         delivered.map(drop).map_err(|error| refused(&error))
@@ -281,10 +280,9 @@ impl PendingCallback {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when there is no such callback, or it is closed.
     pub async fn succeed<T: Serialize + ?Sized>(&self, value: &T) -> Result<()> {
-        let result = serde_json::to_string(value).map_err(unwritable)?;
         self.deliver(Arrival::CallbackSucceeded {
             callback_id: self.id.clone(),
-            result: Some(result.into()),
+            result: outgoing(value)?,
         })
         .await
     }
@@ -318,7 +316,56 @@ impl PendingCallback {
     }
 }
 
+/// A value for a handler that waits: what [`Context::wait_signal`](crate::Context::wait_signal) and
+/// callbacks read without a codec. Text is taken as it is there, so text is sent as it is.
+fn outgoing<T: Serialize + ?Sized>(value: &T) -> Result<Option<Payload>> {
+    let json = serde_json::to_string(value).map_err(unwritable)?;
+    if !is_text(std::any::type_name::<T>()) {
+        return Ok(Some(json.into()));
+    }
+    let text: Option<String> = serde_json::from_str(&json).map_err(unwritable)?;
+    Ok(text.map(Into::into))
+}
+
+/// Whether a type is one of those that the reader takes as text. Other types that are written as a
+/// JSON string, such as dates, are read as JSON; only the type tells them apart.
+fn is_text(type_name: &str) -> bool {
+    let name = type_name.trim_start_matches('&');
+    let inner = name
+        .strip_prefix("core::option::Option<")
+        .and_then(|rest| rest.strip_suffix('>'))
+        .map_or(name, |inner| inner.trim_start_matches('&'));
+    inner == "str" || inner == std::any::type_name::<String>()
+}
+
 fn unwritable(error: serde_json::Error) -> Error {
     let message = format!("the value cannot be written as JSON: {error}");
     Error::of_kind(ErrorKind::Codec, None, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent<T: Serialize + ?Sized>(value: &T) -> Option<String> {
+        outgoing(value).unwrap().map(|payload| payload.to_string())
+    }
+
+    #[test]
+    fn text_is_sent_as_it_is_and_everything_else_as_json() {
+        #[derive(Serialize)]
+        enum Answer {
+            Yes,
+        }
+        let text = Some("a \"b\"".to_owned());
+        assert_eq!(sent("a \"b\""), text);
+        assert_eq!(sent(&"a \"b\""), text);
+        assert_eq!(sent(&"a \"b\"".to_owned()), text);
+        assert_eq!(sent(&text), text);
+        assert_eq!(sent(&text.as_deref()), text);
+        assert_eq!(sent::<Option<String>>(&None), None);
+        assert_eq!(sent(&Answer::Yes).as_deref(), Some("\"Yes\""));
+        assert_eq!(sent(&7).as_deref(), Some("7"));
+        assert_eq!(sent(&()).as_deref(), Some("null"));
+    }
 }

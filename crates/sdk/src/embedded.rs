@@ -176,6 +176,7 @@ impl Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.running.abort();
+        self.engine.abandon();
     }
 }
 

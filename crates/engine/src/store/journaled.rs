@@ -208,12 +208,13 @@ impl Store for JournaledStore {
 
     fn close(&self) {
         self.shared.close();
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+        // Held while waiting, so that a second caller also returns only when all is done.
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
             // A panic of the thread has been reported where it happened.
             let _ = thread.join();
         }
+        self.shared.release();
     }
 }
 

@@ -173,6 +173,7 @@ impl Store for SqliteStore {
         {
             tracing::error!("the thread that writes to the store panicked");
         }
+        self.folder.release();
     }
 }
 

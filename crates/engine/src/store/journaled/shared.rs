@@ -183,6 +183,11 @@ impl Shared {
         self.queue.push(Queued { change, hint })
     }
 
+    /// Lets others open the folder, when nothing will be written any more.
+    pub(super) fn release(&self) {
+        self.folder.release();
+    }
+
     /// Refuses changes from now on; those queued are still written.
     pub(super) fn close(&self) {
         self.queue.close();

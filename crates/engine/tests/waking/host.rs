@@ -1,0 +1,199 @@
+//! A host of functions in a few lines: enough of a handler to sleep, to wait for a signal, and to
+//! hang.
+
+use outlast_core::{
+    Outcome, Start,
+    arn::{ExecutionId, Function},
+    schedule::Share,
+    time::Timestamp,
+    wire::{
+        CheckpointRequest, DurableConfig, InvocationOutput, OperationAction, OperationStatus,
+        OperationType, OperationUpdate, WaitOptions, sub_type,
+    },
+};
+use outlast_engine::{
+    Engine, Options, Parts, Registered, WeakEngine,
+    clock::EngineClock,
+    execution_id,
+    invoker::{BoxFuture, Call, Invoker},
+    random::SystemRandom,
+    store::{Store, memory::MemoryStore},
+};
+use std::{
+    future::Future as _,
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::{Context, Waker},
+};
+
+/// What a function does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deed {
+    /// Ends at once.
+    Nothing,
+    /// Sleeps, then ends.
+    Sleep { seconds: u32 },
+    /// Never answers its first call.
+    Hang,
+    /// Waits for a signal, with so much idle mail before its own end.
+    Listen { idle_mail: usize },
+}
+
+/// Which functions were called, in order.
+pub(crate) type Calls = Arc<Mutex<Vec<Arc<str>>>>;
+
+struct Host {
+    engine: WeakEngine,
+    deed: Deed,
+    calls: Calls,
+}
+
+/// An engine at a time, on a store, with these functions. It runs until the runtime ends.
+pub(crate) async fn boot(
+    store: &Arc<MemoryStore>,
+    origin: u64,
+    functions: &[(&str, Deed)],
+) -> (Engine, Calls) {
+    let parts = Parts {
+        store: store.clone() as Arc<dyn Store>,
+        clock: Arc::new(EngineClock::starting_at(Timestamp::from_millis(origin))),
+        random: Arc::new(SystemRandom::new().unwrap()),
+        options: Options::default(),
+    };
+    let engine = Engine::open(parts).await.unwrap();
+    let calls = Calls::default();
+    for (name, deed) in functions {
+        let host = Host {
+            engine: engine.downgrade(),
+            deed: *deed,
+            calls: calls.clone(),
+        };
+        engine.register(Registered {
+            function: function(name),
+            config: Some(config()),
+            timeout: None,
+            share: Share::default(),
+            invoker: Arc::new(host),
+        });
+    }
+    let runner = engine.clone();
+    drop(tokio::runtime::Handle::current().spawn(async move { runner.run().await }));
+    (engine, calls)
+}
+
+/// Ends an engine as a crash does; gives what the next one finds.
+pub(crate) fn crash(engine: &Engine, store: &MemoryStore) -> Arc<MemoryStore> {
+    let found = Arc::new(store.crash());
+    engine.abandon();
+    found
+}
+
+pub(crate) async fn start(engine: &Engine, name: &str) -> ExecutionId {
+    let start = Start {
+        function: function(name),
+        name: None,
+        input: None,
+        config: config(),
+        synchronous: false,
+        tenant: None,
+        trace: None,
+        client_context: None,
+        parent: None,
+    };
+    engine.start(start).await.unwrap().execution
+}
+
+fn function(name: &str) -> Function {
+    Function {
+        partition: "aws".into(),
+        region: "local".into(),
+        account: "000000000000".into(),
+        name: name.into(),
+        version: "1".into(),
+    }
+}
+
+fn config() -> DurableConfig {
+    DurableConfig {
+        execution_timeout: 31_622_400,
+        retention_period_in_days: Some(14),
+        kms_key_arn: None,
+    }
+}
+
+impl Invoker for Host {
+    fn invoke(&self, call: Call) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let first = call.input.initial_execution_state.operations.len() == 1;
+            let name = call.function.name.clone();
+            self.calls.lock().unwrap().push(name);
+            let done = Outcome::Output(InvocationOutput::succeeded(None));
+            match self.deed {
+                Deed::Nothing => done,
+                Deed::Hang if self.calls.lock().unwrap().len() == 1 => std::future::pending().await,
+                Deed::Hang => done,
+                Deed::Sleep { seconds } if first => self.sleep(call, seconds).await,
+                Deed::Sleep { .. } => finish(&call, done),
+                Deed::Listen { idle_mail } if first => self.listen(call, idle_mail).await,
+                Deed::Listen { .. } => finish(&call, done),
+            }
+        })
+    }
+}
+
+/// Ends if what it slept for has come; otherwise somebody called it for nothing.
+fn finish(call: &Call, done: Outcome) -> Outcome {
+    let operations = &call.input.initial_execution_state.operations;
+    match operations.get(1).map(|operation| operation.status) {
+        Some(OperationStatus::Succeeded) => done,
+        _ => Outcome::Output(InvocationOutput::pending()),
+    }
+}
+
+impl Host {
+    async fn checkpoint(&self, call: &Call, update: OperationUpdate) -> (Engine, ExecutionId) {
+        let engine = self.engine.upgrade().unwrap();
+        let id = execution_id(&call.input.durable_execution_arn).unwrap();
+        let request = CheckpointRequest {
+            checkpoint_token: call.input.checkpoint_token.clone(),
+            updates: vec![update],
+            client_token: None,
+        };
+        engine.checkpoint(id, request).await.unwrap();
+        (engine, id)
+    }
+
+    async fn sleep(&self, call: Call, seconds: u32) -> Outcome {
+        let mut update =
+            OperationUpdate::new("1".into(), OperationType::Wait, OperationAction::Start);
+        update.wait_options = Some(WaitOptions {
+            wait_seconds: Some(seconds),
+        });
+        self.checkpoint(&call, update).await;
+        Outcome::Output(InvocationOutput::pending())
+    }
+
+    /// Waits for a signal that is posted right behind the end of this invocation: mail that means
+    /// nothing fills the mailbox before both, so that they fall into one turn or into two.
+    async fn listen(&self, call: Call, idle_mail: usize) -> Outcome {
+        let mut update =
+            OperationUpdate::new("1".into(), OperationType::Callback, OperationAction::Start);
+        update.sub_type = Some(sub_type::SIGNAL.into());
+        update.name = Some("go".into());
+        let (engine, id) = self.checkpoint(&call, update).await;
+        let sender = engine.clone();
+        drop(tokio::runtime::Handle::current().spawn(async move {
+            let arrival = outlast_core::delivery::Arrival::Signal {
+                name: "go".into(),
+                payload: None,
+            };
+            sender.deliver(id, arrival).await.unwrap();
+        }));
+        for _ in 0..idle_mail {
+            // Polled once: that posts it.
+            let tick = pin!(engine.decide(id, outlast_core::Input::Tick));
+            let _ = tick.poll(&mut Context::from_waker(Waker::noop()));
+        }
+        Outcome::Output(InvocationOutput::pending())
+    }
+}

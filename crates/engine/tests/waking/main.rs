@@ -1,0 +1,10 @@
+//! Executions that sleep are woken: after restarts, under any clock, in any number, and in turn.
+
+#[cfg(test)]
+mod clocks;
+#[cfg(test)]
+mod flights;
+#[cfg(test)]
+mod herds;
+#[cfg(test)]
+mod host;
