@@ -55,7 +55,8 @@ struct Mailbox {
 pub(crate) struct Loaded {
     pub(crate) execution: Execution,
     snapshot_at: u64,
-    wake: Option<Timestamp>,
+    /// The wake time in the store's index.
+    pub(crate) wake: Option<Timestamp>,
 }
 
 impl Loaded {
@@ -266,7 +267,7 @@ impl Inner {
             }
         }
         let closed = was_running && loaded.execution.status().is_terminal();
-        self.act(&loaded.execution, closed, turn.foreign, turn.intents);
+        self.act(&loaded, closed, turn.foreign, turn.intents);
         for (answer, reply) in turn.answers {
             if let Some(answer) = answer {
                 let _ = answer.send(reply);

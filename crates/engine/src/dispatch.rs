@@ -2,7 +2,7 @@
 
 use crate::{
     cell::Mail,
-    engine::{Flight, Inner, lock, read},
+    engine::{Flight, Inner, LOOK_AGAIN_MS, lock, read},
     error::Error,
     invoker::Call,
 };
@@ -14,7 +14,7 @@ use outlast_core::{
     schedule::Admission,
     wire::{ErrorObject, InvocationInput},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 /// Handlers called in one go before others get their turn.
@@ -168,7 +168,12 @@ impl Inner {
                 Ok(found) => found,
                 Err(error) => {
                     tracing::error!(%error, "the executions in flight cannot be read");
-                    return;
+                    if self.is_stopped() {
+                        return;
+                    }
+                    // Nobody else would ever take them up.
+                    tokio::time::sleep(Duration::from_millis(LOOK_AGAIN_MS)).await;
+                    continue;
                 }
             };
             let mut recovering = JoinSet::new();
@@ -229,10 +234,11 @@ impl Inner {
         let inner = self.clone();
         self.spawn(Box::pin(async move {
             let due = inner.read(id, |_, execution| {
-                let due = execution.retention_due();
-                (execution.has_intents(), due, execution.records())
+                let left = execution.has_intents() || execution.invocation().is_some();
+                (left, execution.retention_due(), execution.records())
             });
             match due.await {
+                // It ended before what it had under way did.
                 Ok((true, _, _)) => inner.recover(id).await,
                 Ok((false, Some(due), version)) if due <= inner.now() => {
                     match inner.store.delete(id, version).await {

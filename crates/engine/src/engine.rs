@@ -303,9 +303,21 @@ impl Inner {
 
     /// One record, for a payload that is no longer in memory.
     pub(crate) fn record(&self, id: ExecutionId, number: u64) -> Option<Record> {
-        let runs = self.store.records(id, number, 1).ok()?;
+        self.try_record(id, number).ok()?
+    }
+
+    /// One record, if it is there.
+    ///
+    /// # Errors
+    /// When it cannot be read, which says nothing about whether it is there.
+    pub(crate) fn try_record(
+        &self,
+        id: ExecutionId,
+        number: u64,
+    ) -> Result<Option<Record>, StoreError> {
+        let runs = self.store.records(id, number, 1)?;
         let mut records = runs.iter().flat_map(|run| frame::records(id, run, number));
-        records.next()?.ok()
+        records.next().transpose()
     }
 
     pub(crate) fn decide_one(
@@ -469,11 +481,12 @@ impl Inner {
     /// Does what follows from a commit.
     pub(crate) fn act(
         self: &Arc<Self>,
-        execution: &Execution,
+        loaded: &Loaded,
         closed: bool,
         foreign: bool,
         intents: Vec<Intent>,
     ) {
+        let execution = &loaded.execution;
         let id = execution.id();
         if closed && let Some(watcher) = lock(&self.watchers).remove(&id) {
             watcher.ended.notify_waiters();
@@ -499,8 +512,8 @@ impl Inner {
         } else {
             execution.next_wake()
         };
-        self.wakes
-            .settle(id, wake, self.wake_of(execution) == Some(ACTIVE));
+        // What the index calls active it does not tell again, whatever has become of it since.
+        self.wakes.settle(id, wake, loaded.wake == Some(ACTIVE));
         // A flight that is about to end looks for itself.
         if execution.wants_invocation(now) && !flies {
             self.make_ready(&execution.profile().arn.function.name, id);

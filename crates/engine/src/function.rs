@@ -122,7 +122,7 @@ mod tests {
                     name: name.into(),
                     version: version.into(),
                 },
-                config: durable.then(|| DurableConfig {
+                config: durable.then_some(DurableConfig {
                     execution_timeout: 60,
                     retention_period_in_days: None,
                     kms_key_arn: None,

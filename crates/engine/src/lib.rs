@@ -29,4 +29,4 @@ pub use check::{Sound, check};
 pub use engine::{Engine, Options, Parts, Started, WeakEngine};
 pub use error::Error;
 pub use function::Registered;
-pub use requests::{End, Health, execution_id};
+pub use requests::{End, Health, HistoryPart, execution_id};

@@ -37,6 +37,19 @@ pub struct End {
     pub error: Option<ErrorObject>,
 }
 
+/// Which part of a history, and how much of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryPart {
+    /// Where the page before ended.
+    pub marker: Option<String>,
+    /// Most events on the page; 0 or absent for the default.
+    pub max_items: Option<u32>,
+    /// Newest first.
+    pub reverse_order: bool,
+    /// Leave payloads and errors out.
+    pub omit_data: bool,
+}
+
 /// How an engine is.
 #[derive(Clone, Debug)]
 pub struct Health {
@@ -242,20 +255,13 @@ impl Engine {
     ///
     /// # Errors
     /// When there is no such execution, or the marker is refused.
-    pub async fn history(
-        &self,
-        execution: ExecutionId,
-        marker: Option<String>,
-        max_items: Option<u32>,
-        reverse_order: bool,
-        omit_data: bool,
-    ) -> Result<Page, Error> {
+    pub async fn history(&self, execution: ExecutionId, part: HistoryPart) -> Result<Page, Error> {
         let seen = self.inner.read(execution, move |inner, execution| {
             let query = HistoryQuery {
-                marker: marker.as_deref(),
-                max_items,
-                reverse_order,
-                omit_data,
+                marker: part.marker.as_deref(),
+                max_items: part.max_items,
+                reverse_order: part.reverse_order,
+                omit_data: part.omit_data,
             };
             let records = match execution.history_range(query)? {
                 Some(events) => inner.records_of(execution, events)?,
@@ -335,8 +341,9 @@ impl Inner {
         let (mut low, mut high) = (0, execution.records());
         while low < high {
             let middle = low + (high - low) / 2;
-            let reached = self.record(id, middle).map(|record| record.events);
-            match reached {
+            let record = self.try_record(id, middle);
+            let record = record.map_err(|error| self.damaged(id, error))?;
+            match record.map(|record| record.events) {
                 Some(reached) if reached < events.0 => low = middle + 1,
                 Some(_) => high = middle,
                 None => {

@@ -11,7 +11,7 @@ use outlast_core::{
     event::Event,
     wire::{ErrorObject, ExecutionStatus, Payload},
 };
-use outlast_engine::{End, Engine};
+use outlast_engine::{End, Engine, HistoryPart};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt,
@@ -191,10 +191,13 @@ impl Execution {
         let mut events = Vec::new();
         let mut marker = None;
         loop {
-            let page = self
-                .engine
-                .history(self.id, marker, Some(1_000), false, false);
-            let page = page.await.map_err(|error| refused(&error))?;
+            let part = HistoryPart {
+                marker,
+                max_items: Some(1_000),
+                ..HistoryPart::default()
+            };
+            let page = self.engine.history(self.id, part).await;
+            let page = page.map_err(|error| refused(&error))?;
             events.extend(page.events);
             match page.next_marker {
                 Some(next) => marker = Some(next),

@@ -284,9 +284,10 @@ fn backend_error(error: &outlast_engine::Error) -> BackendError {
 
 /// A request to the engine that was refused.
 pub(crate) fn refused(error: &outlast_engine::Error) -> Error {
-    let kind = match error {
-        outlast_engine::Error::Rejected(_) => ErrorKind::InvalidInput,
-        _ => ErrorKind::Engine,
+    let kind = if matches!(error, outlast_engine::Error::Rejected(_)) {
+        ErrorKind::InvalidInput
+    } else {
+        ErrorKind::Engine
     };
     let record = error.to_rejection();
     Error::from_record(

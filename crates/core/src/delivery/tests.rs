@@ -163,6 +163,20 @@ fn of_two_deadlines_at_the_same_moment_the_overall_one_is_named() {
 }
 
 #[test]
+fn a_heartbeat_by_a_clock_that_went_back_closes_nothing() {
+    let mut world = running();
+    world.advance(60_000);
+    world.checkpoint([start_callback("c", 0, 10)]);
+    world.suspend();
+    world.now = at(0);
+    let callback_id = world.callback_id("c");
+    world
+        .deliver(Arrival::CallbackHeartbeat { callback_id })
+        .unwrap();
+    assert_eq!(world.status("c"), OperationStatus::Started);
+}
+
+#[test]
 fn a_heartbeat_without_heartbeat_timeout_does_nothing() {
     let mut world = waiting(10, 0);
     let records = world.records.len();

@@ -27,7 +27,7 @@ pub(crate) struct Disk {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<(Change, Moment, oneshot::Sender<Result<(), CommitError>>)>,
+    queue: VecDeque<Pending>,
     /// Why nothing is acknowledged any more.
     poisoned: Option<Arc<str>>,
     /// True time until which the disk is full.
@@ -39,6 +39,13 @@ struct State {
     dead: bool,
     /// Reads at this moment of true time.
     reads: (u64, u64),
+}
+
+/// What was handed over, and when.
+struct Pending {
+    change: Change,
+    moment: Moment,
+    reply: oneshot::Sender<Result<(), CommitError>>,
 }
 
 enum Change {
@@ -69,7 +76,12 @@ impl Disk {
         if state.closed {
             return Committing::done(Err(CommitError::Closed));
         }
-        state.queue.push_back((change, moment, reply));
+        let pending = Pending {
+            change,
+            moment,
+            reply,
+        };
+        state.queue.push_back(pending);
         drop(state);
         self.news.notify_one();
         committing
@@ -107,9 +119,14 @@ impl Disk {
         if state.dead {
             return;
         }
-        let Some((change, moment, reply)) = state.queue.pop_front() else {
+        let Some(pending) = state.queue.pop_front() else {
             return;
         };
+        let Pending {
+            change,
+            moment,
+            reply,
+        } = pending;
         state.commits += 1;
         let commits = state.commits;
         let full = state.full_until > self.world.true_time();
@@ -148,8 +165,9 @@ impl Disk {
         let _ = reply.send(outcome);
     }
 
-    /// Somebody reads. An engine that does so without end while no time passes will never stop.
-    fn read(&self) {
+    /// Somebody reads, which may fail. An engine that reads without end while no time passes will
+    /// never stop.
+    fn read(&self) -> Result<(), StoreError> {
         let now = self.world.true_time();
         let mut state = self.state();
         let (at, reads) = state.reads;
@@ -164,6 +182,12 @@ impl Disk {
             self.world.violated("the engine runs in a circle");
             self.world.power_cut.notify_one();
         }
+        if self.world.fault(20) {
+            self.world.count("unreadable");
+            self.world.note("the disk cannot be read");
+            return Err(StoreError::Unreadable("a read failed".into()));
+        }
+        Ok(())
     }
 
     fn apply(&self, change: Change, moment: Moment) -> Result<(), CommitError> {
@@ -202,17 +226,12 @@ impl Store for Disk {
     }
 
     fn head(&self, execution: ExecutionId) -> Result<Option<Head>, StoreError> {
-        self.read();
+        self.read()?;
         self.kept.head(execution)
     }
 
     fn load(&self, execution: ExecutionId) -> Result<Option<Stored>, StoreError> {
-        self.read();
-        if self.world.fault(20) {
-            self.world.count("unreadable");
-            self.world.note("the disk cannot be read");
-            return Err(StoreError::Unreadable("a read failed".into()));
-        }
+        self.read()?;
         self.kept.load(execution)
     }
 
@@ -222,10 +241,12 @@ impl Store for Disk {
         from: u64,
         bytes_max: usize,
     ) -> Result<Vec<Run>, StoreError> {
+        self.read()?;
         self.kept.records(execution, from, bytes_max)
     }
 
     fn find(&self, function: &str, name: &str) -> Result<Option<ExecutionId>, StoreError> {
+        self.read()?;
         self.kept.find(function, name)
     }
 
@@ -235,6 +256,7 @@ impl Store for Disk {
         until: Timestamp,
         max: usize,
     ) -> Result<Vec<Wake>, StoreError> {
+        self.read()?;
         self.kept.due(after, until, max)
     }
 
@@ -243,6 +265,7 @@ impl Store for Disk {
     }
 
     fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read()?;
         self.kept.setting(key)
     }
 

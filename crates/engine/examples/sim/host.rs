@@ -59,8 +59,11 @@ impl Invoker for Host {
 impl Host {
     fn fate(&self) -> Fate {
         let world = &self.world;
-        let scale =
-            |world: &World| world.below([10, 100, 20_000][usize::from(world.below(3) as u8)]);
+        let scale = |world: &World| match world.below(3) {
+            0 => world.below(10),
+            1 => world.below(100),
+            _ => world.below(20_000),
+        };
         if !world.fault(2) {
             return Fate::Runs;
         }

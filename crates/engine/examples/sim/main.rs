@@ -7,13 +7,26 @@
 
 mod disk;
 #[path = "../../../sdk/tests/programs/evaluate.rs"]
+#[expect(
+    dead_code,
+    reason = "the SDK's own test of these programs checks more of them"
+)]
 mod evaluate;
 mod host;
 #[path = "../../../sdk/tests/programs/model.rs"]
+#[expect(
+    dead_code,
+    reason = "the SDK's own test of these programs checks more of them"
+)]
 mod model;
 mod outside;
 mod plan;
 #[path = "../../../sdk/tests/programs/play.rs"]
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "shared with the SDK's tests, where that is allowed"
+)]
 mod play;
 mod run;
 mod shadow;

@@ -10,7 +10,7 @@ use outlast::core::{
     id::OperationId,
     wire::{CheckpointRequest, ErrorObject},
 };
-use outlast_engine::{Engine, Error};
+use outlast_engine::{Engine, Error, HistoryPart};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Something to do.
@@ -130,7 +130,12 @@ fn refused(world: &World, what: &str, error: &Error, rightly: bool) -> bool {
             world.violated(format!("{what}: quarantined: {reason}"));
             true
         }
-        _ => false,
+        // The disk or the engine could not; somebody tries again.
+        Error::NotWritten(_) | Error::Unreadable(_) | Error::Stopped(_) => false,
+        other => {
+            world.violated(format!("{what} was answered with {other}"));
+            true
+        }
     }
 }
 
@@ -267,7 +272,13 @@ async fn look(world: &Arc<World>, engine: &Engine, id: ExecutionId) -> bool {
     let mut events: Vec<Event> = Vec::new();
     let mut marker = None;
     loop {
-        match engine.history(id, marker, Some(7), false, true).await {
+        let part = HistoryPart {
+            marker,
+            max_items: Some(7),
+            omit_data: true,
+            ..HistoryPart::default()
+        };
+        match engine.history(id, part).await {
             Ok(page) => {
                 events.extend(page.events);
                 marker = page.next_marker;

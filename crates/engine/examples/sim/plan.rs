@@ -2,7 +2,7 @@
 
 use crate::{
     evaluate::{Expected, evaluate},
-    model::Program,
+    model::{Program, Scripted},
     play::Player,
 };
 use outlast::{Config, core::random::SplitMix64};
@@ -15,10 +15,21 @@ const RUNS_MAX: u64 = 6;
 /// How far the clock may jump ahead in a whole run: callbacks of the programs live for 1,000
 /// seconds without a heartbeat, and none of them may time out unless its program says so.
 const AHEAD_MS_MAX: u64 = 400_000;
+/// How far the clock may jump back at a boot.
+const BACK_MS_MAX: u64 = 3_600_000;
+
+/// One in so many seeds has a clock that jumps by months and years.
+const YEARS_EVERY: u64 = 200;
+/// How far its clock may jump ahead: nothing may be deleted that somebody asks for later.
+const YEARS_AHEAD_MS_MAX: u64 = 80 * 86_400_000;
+/// How far it may jump back.
+const YEARS_BACK_MS_MAX: u64 = 365 * 86_400_000;
 
 /// A whole run.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// Whether the clock jumps by months and years.
+    pub(crate) years: bool,
     /// What is executed.
     pub(crate) runs: Vec<Run>,
     /// How every boot but the last one ends.
@@ -85,39 +96,48 @@ impl Plan {
     pub(crate) fn of(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x5eed_0f51);
         let runs = 1 + random.below(RUNS_MAX);
-        let runs: Vec<Run> = (0..runs).map(|_| Run::draw(&mut random)).collect();
-        let boots = random.below(6);
-        let mut ahead = 0;
+        let years = seed % YEARS_EVERY == YEARS_EVERY - 1;
+        let runs: Vec<Run> = (0..runs).map(|_| Run::draw(&mut random, years)).collect();
+        let boots = if years { 2 } else { random.below(6) };
+        let mut left = if years {
+            YEARS_AHEAD_MS_MAX
+        } else {
+            AHEAD_MS_MAX
+        };
+        let back = if years {
+            YEARS_BACK_MS_MAX
+        } else {
+            BACK_MS_MAX
+        };
         let ends = (0..boots)
-            .map(|_| BootEnd::draw(&mut random, &mut ahead))
+            .map(|_| BootEnd::draw(&mut random, &mut left, back))
             .collect();
         let narrow = |number: u64| usize::try_from(number).unwrap_or(1);
         Self {
+            years,
             runs,
             ends,
             tail_ms: random.below(60_000),
-            calmness: [4, 10, 30, 1_000_000][narrow(random.below(4))],
-            invocations_max: narrow([1, 2, 8, 1_024][narrow(random.below(4))]),
-            ready_max: narrow([1, 2, 1_024][narrow(random.below(3))]),
-            resting_max: narrow([0, 1, 3, 1_024][narrow(random.below(4))]),
-            concurrency_max: narrow([1, 2, 1_024][narrow(random.below(3))]),
-            page_bytes_max: narrow([400, 2_000, 1_000_000][narrow(random.below(3))]),
+            calmness: pick(&mut random, &[4, 10, 30, 1_000_000]),
+            invocations_max: narrow(pick(&mut random, &[1, 2, 8, 1_024])),
+            ready_max: narrow(pick(&mut random, &[1, 2, 1_024])),
+            resting_max: narrow(pick(&mut random, &[0, 1, 3, 1_024])),
+            concurrency_max: narrow(pick(&mut random, &[1, 2, 1_024])),
+            page_bytes_max: narrow(pick(&mut random, &[400, 2_000, 1_000_000])),
         }
     }
 }
 
 impl Run {
-    fn draw(random: &mut SplitMix64) -> Self {
-        let size = 1 + random.below(SIZE_MAX);
-        let program = Program::draw(random.next_u64(), size);
-        let mut pick = |choices: &[u64]| {
-            let at = usize::try_from(random.below(choices.len() as u64)).unwrap_or(0);
-            choices[at]
-        };
+    fn draw(random: &mut SplitMix64, years: bool) -> Self {
+        let mut program = Self::program(random);
+        while years && !is_timeless(&program) {
+            program = Self::program(random);
+        }
         let config = Config::new()
-            .checkpoint_delay(Duration::from_millis(pick(&[0, 0, 3])))
-            .linger(Duration::from_millis(pick(&[0, 5, 20, 500])))
-            .keep_alive(Duration::from_secs(pick(&[0, 0, 2, 1_000])));
+            .checkpoint_delay(Duration::from_millis(pick(random, &[0, 0, 3])))
+            .linger(Duration::from_millis(pick(random, &[0, 5, 20, 500])))
+            .keep_alive(Duration::from_secs(pick(random, &[0, 0, 2, 1_000])));
         Self {
             expected: evaluate(&program),
             program: Arc::new(program),
@@ -128,12 +148,30 @@ impl Run {
             config,
         }
     }
+
+    fn program(random: &mut SplitMix64) -> Program {
+        let size = 1 + random.below(SIZE_MAX);
+        Program::draw(random.next_u64(), size)
+    }
+}
+
+/// One of some choices.
+fn pick(random: &mut SplitMix64, choices: &[u64]) -> u64 {
+    let at = usize::try_from(random.below(choices.len() as u64)).unwrap_or(0);
+    choices.get(at).copied().unwrap_or_default()
+}
+
+/// Whether a program comes to the same however much time passes: nothing in it is answered from
+/// outside within a time limit, or counts on never completing.
+fn is_timeless(program: &Program) -> bool {
+    let answered = |scripted: &Scripted| matches!(scripted, Scripted::Callback(..));
+    !program.script.iter().any(answered) && !format!("{:?}", program.root).contains("Never(")
 }
 
 impl BootEnd {
-    fn draw(random: &mut SplitMix64, ahead: &mut u64) -> Self {
+    fn draw(random: &mut SplitMix64, left: &mut u64, back: u64) -> Self {
         // Moments are spread over orders of magnitude: most of what can go wrong does so early.
-        let scale = [5, 50, 500, 5_000, 60_000][usize::try_from(random.below(5)).unwrap_or(0)];
+        let scale = pick(random, &[5, 50, 500, 5_000, 60_000]);
         let moment = random.below(scale);
         let commit = 1 + random.below(60);
         let how = match random.below(10) {
@@ -143,13 +181,13 @@ impl BootEnd {
             8 => How::Poison(commit),
             _ => How::ShutDown(moment),
         };
-        let forth = random.below(AHEAD_MS_MAX).min(AHEAD_MS_MAX - *ahead);
+        let forth = random.below(*left);
         let jump_ms = match random.below(4) {
             0 => {
-                *ahead += forth;
+                *left -= forth;
                 forth.cast_signed()
             }
-            1 => -random.below(3_600_000).cast_signed(),
+            1 => -random.below(back).cast_signed(),
             _ => random.below(100).cast_signed(),
         };
         Self { how, jump_ms }

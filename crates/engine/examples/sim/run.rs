@@ -40,7 +40,7 @@ const DAY_MS: u64 = 86_400_000;
 /// Seconds that an execution has whose function gives it little time.
 const BRIEF_SECONDS: u32 = 20;
 /// Seconds that the others have: none of them runs out of time.
-const LONG_SECONDS: u32 = 31_000_000;
+const LONG_SECONDS: u32 = 366 * 86_400;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -271,7 +271,7 @@ impl Boot {
             },
             config: seconds.map(|seconds| DurableConfig {
                 execution_timeout: seconds,
-                retention_period_in_days: Some(1),
+                retention_period_in_days: Some(if self.world.plan.years { 90 } else { 1 }),
                 kms_key_arn: None,
             }),
             timeout,
@@ -296,7 +296,9 @@ impl Boot {
             if world.violation().is_some() {
                 return;
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            // A year is looked at less closely than a minute.
+            let pause = (world.uptime() / 20).clamp(1_000, 3_600_000);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
         }
         world.note("everything has ended");
         tokio::time::sleep(Duration::from_millis(REST_MS)).await;
@@ -310,7 +312,9 @@ impl Boot {
             world.violated("not everything could be looked at");
         }
         verdict::judge(world);
-        self.expire(clock).await;
+        if !world.plan.years {
+            self.expire(clock).await;
+        }
     }
 
     /// Says what is not over and why.
@@ -325,7 +329,14 @@ impl Boot {
         };
         for id in open {
             let why = engine.why(id).await;
-            world.note(format!("open {}: {why:?}", world.name(id)));
+            let head = self.kept.head(id);
+            let wakes = {
+                let state = world.state();
+                let shadow = state.shadows.get(&id);
+                shadow.map(|it| (it.execution.next_wake(), it.execution.deadline()))
+            };
+            let name = world.name(id);
+            world.note(format!("open {name}: {why:?} {wakes:?} {head:?}"));
         }
         let errands: Vec<String> = {
             let state = world.state();

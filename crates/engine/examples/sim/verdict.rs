@@ -55,7 +55,7 @@ fn outcome(run: &Run, shadow: &Shadow) -> Result<bool, String> {
         | ExecutionStatus::Stopped
         | ExecutionStatus::TimedOut) => return Err(format!("it is {status}")),
     };
-    let wanted = wanted.map(|sum| *sum).map_err(|fail| fail.message.clone());
+    let wanted = wanted.copied().map_err(|fail| fail.message.clone());
     if found == wanted {
         Ok(true)
     } else {

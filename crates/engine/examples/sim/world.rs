@@ -136,19 +136,12 @@ impl World {
     }
 
     /// A number below `bound`.
-    #[track_caller]
     pub(crate) fn below(&self, bound: u64) -> u64 {
-        let drawn = self.state().chance.below(bound);
-        if std::env::var_os("OUTLAST_SIM_CHANCE").is_some() {
-            let line = std::panic::Location::caller();
-            self.note(format!("chance {}:{} {drawn}", line.file(), line.line()));
-        }
-        drawn
+        self.state().chance.below(bound)
     }
 
     /// Whether something goes wrong that does so `rarity` times less often than the plan's most
     /// frequent faults; never once the faults are over.
-    #[track_caller]
     pub(crate) fn fault(&self, rarity: u64) -> bool {
         !self.is_calm() && self.below(self.plan.calmness * rarity) == 0
     }
@@ -160,7 +153,6 @@ impl World {
     }
 
     /// Some milliseconds that something takes.
-    #[track_caller]
     pub(crate) fn delay(&self) -> u64 {
         if self.is_calm() {
             return 1;
@@ -276,7 +268,9 @@ impl World {
     /// A callback is open: whoever owes the answer is set to work.
     fn opened(&self, id: ExecutionId, opened: &Opened) {
         let Some(index) = self.run_of(id) else { return };
-        let run = &self.plan.runs[index];
+        let Some(run) = self.plan.runs.get(index) else {
+            return;
+        };
         let name = opened
             .name
             .strip_suffix("-callback")
@@ -326,9 +320,8 @@ impl World {
 
     /// A handler was told that its updates are stored.
     pub(crate) fn acknowledge(&self, id: ExecutionId, request: &CheckpointRequest) {
-        let bodies = self
-            .run_of(id)
-            .map_or(0, |index| self.plan.runs[index].player.bodies().len());
+        let run = self.run_of(id).and_then(|index| self.plan.runs.get(index));
+        let bodies = run.map_or(0, |run| run.player.bodies().len());
         let mut problem = None;
         let mut state = self.state();
         for update in &request.updates {

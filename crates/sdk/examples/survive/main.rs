@@ -3,6 +3,8 @@
 //! Kill it in the middle, as hard as you like, and run it again: it goes on where it was. What was
 //! done is not done again, and the wait has gone on without it.
 
+#![expect(clippy::print_stdout, reason = "it tells what happens")]
+
 use outlast::{App, Context, Result};
 use std::time::Duration;
 
