@@ -12,9 +12,7 @@ use crate::{
     invoker::BoxFuture,
     store::{Commit, CommitError, Head, Stored},
 };
-use outlast_core::{
-    Code, Execution, Input, Intent, Record, Rejection, Reply, arn::ExecutionId, time::Timestamp,
-};
+use outlast_core::{Execution, Input, Intent, Record, Reply, arn::ExecutionId, time::Timestamp};
 use std::{
     collections::VecDeque,
     fmt,
@@ -199,8 +197,8 @@ struct Turn {
     again: Vec<(Input, usize)>,
     /// Something other than the handler's own checkpoints happened.
     foreign: bool,
-    /// The fold in memory cannot be trusted any more.
-    defect: Option<Rejection>,
+    /// Why the fold in memory cannot be trusted any more.
+    defect: Option<Error>,
 }
 
 impl Inner {
@@ -237,7 +235,10 @@ impl Inner {
         }
         for attempt in 0.. {
             if let Some(defect) = turn.defect.take() {
-                turn.fail(&self.put_in_quarantine(cell.id, defect.to_string().into()));
+                if matches!(defect, Error::Unreadable(_)) {
+                    self.look_again(cell.id);
+                }
+                turn.fail(&defect);
                 return None;
             }
             match self.commit(&mut loaded, &turn.records).await {
@@ -331,11 +332,11 @@ impl Inner {
                     turn.intents.extend(decision.intents);
                     Ok(decision.reply)
                 }
-                Err(rejection) if rejection.code == Code::Service => {
-                    turn.defect = Some(rejection);
+                Err(Error::Rejected(rejection)) => Err(Error::Rejected(rejection)),
+                Err(defect) => {
+                    turn.defect = Some(defect);
                     return;
                 }
-                Err(rejection) => Err(Error::Rejected(rejection)),
             };
             if let Some((_, place)) = turn.answers.get_mut(*answer) {
                 *place = reply;

@@ -20,7 +20,7 @@ use crate::{
 };
 use hashbrown::HashMap;
 use outlast_core::{
-    Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start,
+    Code, Decision, Env, Execution, Input, Intent, Quotas, Record, Reply, Start,
     arn::ExecutionId,
     record::IntentKey,
     schedule::Dispatcher,
@@ -29,6 +29,7 @@ use outlast_core::{
     token::{Key, Keys},
 };
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
@@ -320,12 +321,38 @@ impl Inner {
         records.next().transpose()
     }
 
+    /// Decides one input. A refusal that says [`Error::Rejected`] left the execution as it was; after
+    /// any other the fold in memory must be thrown away.
     pub(crate) fn decide_one(
         &self,
         execution: &mut Execution,
         input: Input,
-    ) -> Result<Decision, Rejection> {
-        self.with_env(execution.id(), |env| execution.decide(env, input))
+    ) -> Result<Decision, Error> {
+        let id = execution.id();
+        let unreadable = RefCell::new(None);
+        let load = |number| match self.try_record(id, number) {
+            Ok(record) => record,
+            Err(error) => {
+                *unreadable.borrow_mut() = Some(error);
+                None
+            }
+        };
+        let decided = self.with_env(id, |env| {
+            execution.decide(
+                &Env {
+                    load: &load,
+                    ..*env
+                },
+                input,
+            )
+        });
+        decided.map_err(|rejection| match unreadable.take() {
+            Some(error) => self.damaged(id, error),
+            None if rejection.code == Code::Service => {
+                self.put_in_quarantine(id, rejection.to_string().into())
+            }
+            None => Error::Rejected(rejection),
+        })
     }
 
     /// Posts mail to an execution; a task reads it.

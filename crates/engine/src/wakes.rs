@@ -37,7 +37,10 @@ pub(crate) struct Wakes {
 
 #[derive(Debug)]
 struct State {
+    /// Wakes that the store's index has, too; bounded.
     near: WakeQueue<ExecutionId>,
+    /// Wakes that it does not tell, because somebody works on the execution.
+    active: WakeQueue<ExecutionId>,
     /// Every wake up to here is in memory, or its commit will bring it here.
     horizon: Timestamp,
     /// Where the last scan ended.
@@ -48,6 +51,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             near: WakeQueue::new(),
+            active: WakeQueue::new(),
             horizon: ACTIVE,
             scanned: None,
         }
@@ -58,33 +62,42 @@ impl Wakes {
     /// An execution wants to be looked at. Kept in memory if that is soon, or if the store does not
     /// tell (`active`).
     pub(crate) fn hint(&self, id: ExecutionId, at: Timestamp, active: bool) {
-        let earlier = {
-            let mut state = lock(&self.state);
-            let first = state.near.next();
-            (active || at <= state.horizon)
-                && state.near.hint(id, at)
-                && first.is_none_or(|first| at < first)
-        };
-        if earlier {
-            self.news.notify_one();
-        }
+        self.change(|state| {
+            if active {
+                state.active.hint(id, at);
+            } else if at <= state.horizon {
+                state.near.hint(id, at);
+            }
+        });
     }
 
     /// When an execution wants to be looked at, by whoever has just read it: what was known before
     /// counts no more. Kept in memory as with [`hint`](Self::hint).
     pub(crate) fn settle(&self, id: ExecutionId, at: Option<Timestamp>, active: bool) {
+        self.change(|state| {
+            let (queue, other) = if active {
+                (&mut state.active, &mut state.near)
+            } else {
+                (&mut state.near, &mut state.active)
+            };
+            other.forget(&id);
+            match at.filter(|at| active || *at <= state.horizon) {
+                Some(at) => queue.reset(id, at),
+                None => drop(queue.forget(&id)),
+            }
+        });
+    }
+
+    /// Changes the wakes, and tells if the first one is earlier than before.
+    fn change(&self, change: impl FnOnce(&mut State)) {
         let earlier = {
             let mut state = lock(&self.state);
-            let first = state.near.next();
-            match at.filter(|at| active || *at <= state.horizon) {
-                Some(at) => {
-                    state.near.reset(id, at);
-                    first.is_none_or(|first| at < first)
-                }
-                None => {
-                    state.near.forget(&id);
-                    false
-                }
+            let before = state.next();
+            change(&mut state);
+            match (state.next(), before) {
+                (Some(now), Some(before)) => now < before,
+                (Some(_), None) => true,
+                (None, _) => false,
             }
         };
         if earlier {
@@ -98,7 +111,22 @@ impl Wakes {
 
     /// Wakes in memory.
     pub(crate) fn len(&self) -> usize {
-        lock(&self.state).near.len()
+        let state = lock(&self.state);
+        state.near.len() + state.active.len()
+    }
+}
+
+impl State {
+    /// The earliest wake.
+    fn next(&self) -> Option<Timestamp> {
+        self.near.next().into_iter().chain(self.active.next()).min()
+    }
+
+    /// Takes at most `max` executions of each kind whose time has come.
+    fn due(&mut self, now: Timestamp, max: usize) -> Vec<ExecutionId> {
+        let mut due = self.active.due(now, max);
+        due.extend(self.near.due(now, max));
+        due
     }
 }
 
@@ -108,7 +136,7 @@ impl Inner {
         while !self.is_stopped() {
             let now = self.now();
             let scanned = self.scan(now);
-            let due = lock(&self.wakes.state).near.due(now, LOOK_MAX);
+            let due = lock(&self.wakes.state).due(now, LOOK_MAX);
             for id in &due {
                 self.look(*id, now);
             }
@@ -125,10 +153,7 @@ impl Inner {
     fn pause(&self, now: Timestamp) -> Duration {
         let state = lock(&self.wakes.state);
         let scan = state.horizon.millis_since(now) / 2;
-        let next = state
-            .near
-            .next()
-            .map_or(u64::MAX, |at| at.millis_since(now));
+        let next = state.next().map_or(u64::MAX, |at| at.millis_since(now));
         Duration::from_millis(next.min(scan.max(1)))
     }
 
