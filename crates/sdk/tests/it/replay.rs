@@ -652,7 +652,7 @@ fn everything_kit() -> TestKit {
 async fn a_crash_at_any_checkpoint_changes_nothing() {
     let report = everything_kit().crash_everywhere(()).await;
     report.assert_same();
-    check!(report.baseline, @r#"Succeeded with "1 [2, 4, 6] R 2 4 300000 fa3bc406-b2fb-8375-bc12-c63263216030""#);
+    check!(report.baseline, @r#"Succeeded with "1 [2, 4, 6] R 2 4 300000 c7d4c78e-9c8c-847c-bac7-040fa230a01a""#);
     assert!(report.crashes >= 40, "{}", report.crashes);
 }
 
