@@ -192,7 +192,8 @@ impl Inner {
     /// Takes up one execution, whatever was going on with it.
     pub(crate) async fn recover(self: &Arc<Self>, id: ExecutionId) {
         let seen = self.read(id, move |inner, execution| {
-            let load = |number| inner.record(execution.id(), number);
+            let reading = inner.reading(execution.id());
+            let load = |number| reading.record(number);
             let mut intents = execution.intents(&load).unwrap_or_default();
             // Claimed while nobody else decides: what is not claimed yet is not acknowledged
             // either.

@@ -14,6 +14,7 @@ use crate::{
     invoker::BoxFuture,
     quarantine::Quarantine,
     random::Random,
+    reading::Reading,
     stopped::Stopped,
     store::{Commit, CommitError, Store, StoreError},
     wakes::Wakes,
@@ -29,7 +30,6 @@ use outlast_core::{
     token::{Key, Keys},
 };
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
@@ -291,7 +291,8 @@ impl Inner {
     /// The world, for one decision about an execution.
     pub(crate) fn with_env<R>(&self, id: ExecutionId, work: impl FnOnce(&Env<'_>) -> R) -> R {
         let registry = read(&self.registry);
-        let load = |number| self.record(id, number);
+        let reading = self.reading(id);
+        let load = |number| reading.record(number);
         work(&Env {
             now: self.clock.now(),
             random: self.random.bytes(),
@@ -302,23 +303,9 @@ impl Inner {
         })
     }
 
-    /// One record, for a payload that is no longer in memory.
-    pub(crate) fn record(&self, id: ExecutionId, number: u64) -> Option<Record> {
-        self.try_record(id, number).ok()?
-    }
-
-    /// One record, if it is there.
-    ///
-    /// # Errors
-    /// When it cannot be read, which says nothing about whether it is there.
-    pub(crate) fn try_record(
-        &self,
-        id: ExecutionId,
-        number: u64,
-    ) -> Result<Option<Record>, StoreError> {
-        let runs = self.store.records(id, number, 1)?;
-        let mut records = runs.iter().flat_map(|run| frame::records(id, run, number));
-        records.next().transpose()
+    /// A reading of an execution's records, for payloads that are no longer in memory.
+    pub(crate) fn reading(&self, id: ExecutionId) -> Reading<'_> {
+        Reading::new(&*self.store, id)
     }
 
     /// Decides one input. A refusal that says [`Error::Rejected`] left the execution as it was; after
@@ -329,14 +316,8 @@ impl Inner {
         input: Input,
     ) -> Result<Decision, Error> {
         let id = execution.id();
-        let unreadable = RefCell::new(None);
-        let load = |number| match self.try_record(id, number) {
-            Ok(record) => record,
-            Err(error) => {
-                *unreadable.borrow_mut() = Some(error);
-                None
-            }
-        };
+        let reading = self.reading(id);
+        let load = |number| reading.record(number);
         let decided = self.with_env(id, |env| {
             execution.decide(
                 &Env {
@@ -346,7 +327,7 @@ impl Inner {
                 input,
             )
         });
-        decided.map_err(|rejection| match unreadable.take() {
+        decided.map_err(|rejection| match reading.failure() {
             Some(error) => self.damaged(id, error),
             None if rejection.code == Code::Service => {
                 self.put_in_quarantine(id, rejection.to_string().into())

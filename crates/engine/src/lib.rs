@@ -20,6 +20,7 @@ pub mod invoker;
 pub mod journal;
 mod quarantine;
 pub mod random;
+mod reading;
 mod requests;
 mod stopped;
 pub mod store;

@@ -193,7 +193,8 @@ impl Engine {
             told.as_mut().enable();
             let seen = self.inner.read(execution, |inner, execution| {
                 execution.status().is_terminal().then(|| {
-                    let load = |number| inner.record(execution.id(), number);
+                    let reading = inner.reading(execution.id());
+                    let load = |number| reading.record(number);
                     execution.describe(true, &load)
                 })
             });
@@ -234,7 +235,8 @@ impl Engine {
         include_data: bool,
     ) -> Result<Description, Error> {
         let seen = self.inner.read(execution, move |inner, execution| {
-            let load = |number| inner.record(execution.id(), number);
+            let reading = inner.reading(execution.id());
+            let load = |number| reading.record(number);
             execution.describe(include_data, &load)
         });
         Ok(seen.await??)
@@ -267,7 +269,8 @@ impl Engine {
                 Some(events) => inner.records_of(execution, events)?,
                 None => Vec::new(),
             };
-            let load = |number| inner.record(execution.id(), number);
+            let reading = inner.reading(execution.id());
+            let load = |number| reading.record(number);
             Ok::<_, Error>(execution.history(&records, query, &load)?)
         });
         seen.await?
@@ -341,7 +344,7 @@ impl Inner {
         let (mut low, mut high) = (0, execution.records());
         while low < high {
             let middle = low + (high - low) / 2;
-            let record = self.try_record(id, middle);
+            let record = self.reading(id).read(middle);
             let record = record.map_err(|error| self.damaged(id, error))?;
             match record.map(|record| record.events) {
                 Some(reached) if reached < events.0 => low = middle + 1,
