@@ -289,9 +289,8 @@ async fn keys(store: &dyn Store, random: &dyn Random) -> Result<Keys, Error> {
 
 impl Inner {
     /// The world, for one decision about an execution.
-    pub(crate) fn with_env<R>(&self, id: ExecutionId, work: impl FnOnce(&Env<'_>) -> R) -> R {
+    pub(crate) fn with_env<R>(&self, reading: &Reading<'_>, work: impl FnOnce(&Env<'_>) -> R) -> R {
         let registry = read(&self.registry);
-        let reading = self.reading(id);
         let load = |number| reading.record(number);
         work(&Env {
             now: self.clock.now(),
@@ -317,16 +316,7 @@ impl Inner {
     ) -> Result<Decision, Error> {
         let id = execution.id();
         let reading = self.reading(id);
-        let load = |number| reading.record(number);
-        let decided = self.with_env(id, |env| {
-            execution.decide(
-                &Env {
-                    load: &load,
-                    ..*env
-                },
-                input,
-            )
-        });
+        let decided = self.with_env(&reading, |env| execution.decide(env, input));
         decided.map_err(|rejection| match reading.failure() {
             Some(error) => self.damaged(id, error),
             None if rejection.code == Code::Service => {
@@ -426,7 +416,9 @@ impl Inner {
             return self.existing(owner, &start).await;
         }
         let id = ExecutionId::from_bits(0);
-        let (execution, records) = self.with_env(id, |env| Execution::start(env, start.clone()))?;
+        let (execution, records) = self.with_env(&self.reading(id), |env| {
+            Execution::start(env, start.clone())
+        })?;
         let id = execution.id();
         let arn = execution.arn().clone();
         match self.create(execution, &records).await {

@@ -71,7 +71,7 @@ impl Inner {
 
     async fn start_child(self: &Arc<Self>, parent: ExecutionId, start: Start) -> Result<(), Error> {
         let operation = start.parent.as_ref().map(|parent| parent.operation.clone());
-        let started = self.with_env(parent, |env| Execution::start(env, start));
+        let started = self.with_env(&self.reading(parent), |env| Execution::start(env, start));
         match started {
             Ok((execution, records)) => loop {
                 match self.create(execution.clone(), &records).await {

@@ -97,7 +97,7 @@ impl Engine {
         max_items: Option<u32>,
     ) -> Result<StatePage, Error> {
         let page = self.inner.read(execution, move |inner, execution| {
-            inner.with_env(execution.id(), |env| {
+            inner.with_env(&inner.reading(execution.id()), |env| {
                 execution.state_page(env, &token, marker.as_deref(), max_items)
             })
         });

@@ -1,15 +1,13 @@
 //! The folder as the file system shows it: whether it can be examined, and how large it is.
 
 use anyhow::{Context, bail, ensure};
+use outlast_engine::store::folder::LOCK_FILE;
 use serde::Serialize;
 use std::{
     fs::{self, File, TryLockError},
     io::Read,
     path::Path,
 };
-
-/// The file that whoever has the folder open holds a lock on.
-const LOCK_FILE: &str = "LOCK";
 
 /// What lies in a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
