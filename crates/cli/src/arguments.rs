@@ -83,6 +83,9 @@ pub(crate) struct Fanout {
     /// Steps that run side by side.
     #[arg(long, default_value_t = 1_000, value_parser = within::<u32>(1, STEPS_MAX))]
     pub(crate) steps: u32,
+    /// Each step in a branch of a map, instead of spawned by itself.
+    #[arg(long)]
+    pub(crate) map: bool,
     /// How long to measure.
     #[arg(long, default_value_t = 10, value_parser = within::<u32>(1, SECONDS_MAX))]
     pub(crate) seconds: u32,

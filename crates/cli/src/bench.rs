@@ -22,7 +22,7 @@ use crate::{
     bench::{
         clients::{Clients, Load},
         folder::Folder,
-        functions::{FANOUT, NOTHING, SEQUENTIAL},
+        functions::{FANOUT, MAP, NOTHING, SEQUENTIAL},
         limit::{Commits, Limit},
         report::{Figures, Parameters},
         stand::Stand,
@@ -30,10 +30,13 @@ use crate::{
     output::{Output, Verdict},
 };
 use anyhow::Context;
+use indicatif::ProgressBar;
 use std::{path::Path, time::Duration};
 
 /// How long the program warms up, and how long the disk is measured each time.
 const PREPARATION: Duration = Duration::from_secs(1);
+/// How long clients work before the first reading.
+const RAMP: Duration = Duration::from_secs(1);
 /// Steps of an execution that only warms up: it must be over when the disk is measured.
 const WARM_STEPS_MAX: u32 = 100;
 
@@ -108,8 +111,11 @@ async fn warm_up(stand: &Stand, load: Load) -> anyhow::Result<usize> {
 async fn work(stand: &Stand, load: Load, seconds: u32) -> anyhow::Result<Figures> {
     let period = Duration::from_secs(seconds.into());
     let bar = stand.output.progress("measuring", period.as_secs());
-    let first = stand.read();
     let mut clients = Clients::begin(stand, load);
+    // So that memory and index lag at the start are those of an engine at work, as at the end.
+    clients.work(RAMP, &ProgressBar::hidden()).await?;
+    stand.probe.forget_times();
+    let first = stand.read();
     clients.work(period, &bar).await?;
     let figures = Figures::between(&first, &stand.read()).with_times(&stand.probe);
     clients.stop().await?;
@@ -120,6 +126,7 @@ async fn work(stand: &Stand, load: Load, seconds: u32) -> anyhow::Result<Figures
 fn load(workload: &Workload) -> Load {
     let (function, input, concurrency) = match workload {
         Workload::Sequential(asked) => (SEQUENTIAL, asked.steps, asked.concurrency),
+        Workload::Fanout(asked) if asked.map => (MAP, asked.steps, 1),
         Workload::Fanout(asked) => (FANOUT, asked.steps, 1),
         Workload::Sleepers(asked) => (NOTHING, 0, asked.concurrency),
         Workload::Resume(asked) => (SEQUENTIAL, asked.steps, asked.concurrency),
@@ -179,6 +186,7 @@ fn parameters(workload: &Workload) -> Parameters {
         },
         Workload::Fanout(asked) => Parameters {
             steps: Some(asked.steps),
+            map: Some(asked.map),
             seconds: Some(asked.seconds),
             ..shared
         },

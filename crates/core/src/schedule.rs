@@ -271,6 +271,19 @@ impl<F: Ord + Clone, K: Ord + Clone> Dispatcher<F, K> {
         claimed
     }
 
+    /// Claims a slot for an execution of `function` that has not been queued, if that takes it from
+    /// nobody: nothing waits that could have it. Whether it did.
+    pub fn claim_free(&mut self, function: &F) -> bool {
+        let share = self.share(function);
+        let waits = !self.turns.is_empty() || self.queued(function) > 0;
+        if waits || self.running >= self.slots || self.running(function) >= share.concurrency_max {
+            return false;
+        }
+        self.lanes.entry(function.clone()).or_default().running += 1;
+        self.running += 1;
+        true
+    }
+
     /// Gives back the slot of one claimed execution of `function`. Whether it held one.
     pub fn finished(&mut self, function: &F) -> bool {
         let Some(lane) = self.lanes.get_mut(function).filter(|l| l.running > 0) else {

@@ -9,19 +9,15 @@ use crate::{
     engine::Inner,
     error::Error,
     frame,
-    invoker::BoxFuture,
     store::{Commit, CommitError, Head, Stored},
 };
 use outlast_core::{Execution, Input, Intent, Record, Reply, arn::ExecutionId, time::Timestamp};
 use std::{
     collections::VecDeque,
     fmt,
-    future::Future,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
-    task::{Context, Poll},
 };
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::sync::oneshot;
 
 /// Mail that is decided in one commit, at most.
 const TURN_MAX: usize = 256;
@@ -133,7 +129,7 @@ impl Cell {
     }
 
     /// Handles the mail that waits now, and leaves what comes meanwhile to a task.
-    async fn work_once(self: Arc<Self>, inner: Arc<Inner>) {
+    pub(crate) async fn work_once(self: Arc<Self>, inner: Arc<Inner>) {
         if self.take_turn(&inner).await {
             drop(inner.runtime.spawn(self.work(inner.clone())));
         } else {
@@ -145,45 +141,6 @@ impl Cell {
         let (mail, loaded) = self.begin_turn();
         let loaded = inner.turn(self, mail, loaded).await;
         self.end_turn(loaded)
-    }
-}
-
-/// A turn that whoever posted the mail takes itself, which saves a task and its wake-ups. If they
-/// go away in the middle, a task takes over: a mailbox must never be left half emptied.
-pub(crate) struct OwnTurn {
-    work: Option<BoxFuture<'static, ()>>,
-    runtime: Handle,
-}
-
-impl OwnTurn {
-    pub(crate) fn new(cell: Arc<Cell>, inner: &Arc<Inner>) -> Self {
-        Self {
-            work: Some(Box::pin(cell.work_once(inner.clone()))),
-            runtime: inner.runtime.clone(),
-        }
-    }
-}
-
-impl Future for OwnTurn {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(work) = &mut self.work else {
-            return Poll::Ready(());
-        };
-        if work.as_mut().poll(context).is_pending() {
-            return Poll::Pending;
-        }
-        self.work = None;
-        Poll::Ready(())
-    }
-}
-
-impl Drop for OwnTurn {
-    fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
-            drop(self.runtime.spawn(work));
-        }
     }
 }
 

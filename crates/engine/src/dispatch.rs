@@ -7,7 +7,7 @@ use crate::{
     invoker::Call,
 };
 use outlast_core::{
-    Code, Execution, Input, Outcome,
+    Code, Execution, Input, Outcome, Record,
     arn::{ExecutionId, Function},
     id::{digest128, uuid},
     record::Profile,
@@ -42,35 +42,88 @@ impl Inner {
         }
         let claimed = lock(&self.dispatcher).claim(CLAIM_MAX);
         for (function, id) in claimed {
-            let flight = Arc::new(Flight::default());
-            let inner = self.clone();
-            let own = flight.clone();
-            let call = async move {
-                // Whatever becomes of the call, its slot comes back.
-                let slot = Slot {
-                    inner,
-                    function,
-                    id,
-                    flight: own.clone(),
-                };
-                slot.inner.fly(&slot.function, id, &own).await;
-            };
+            let slot = self.slot(function, id);
+            let flight = slot.flight.clone();
+            let call = async move { slot.inner.fly(&slot).await };
             let abort = self.spawn(Box::pin(call));
             let _ = flight.abort.set(abort);
         }
     }
 
-    /// One invocation, from its beginning to its end.
-    async fn fly(self: &Arc<Self>, function: &Arc<str>, id: ExecutionId, flight: &Arc<Flight>) {
-        // Whoever flies now looks at its end whether another flight is wanted.
-        if lock(&self.flights).try_insert(id, flight.clone()).is_err() {
-            return;
+    /// A claimed slot. Whatever becomes of the call, it comes back.
+    fn slot(self: &Arc<Self>, function: Arc<str>, id: ExecutionId) -> Slot {
+        Slot {
+            inner: self.clone(),
+            function,
+            id,
+            flight: Arc::default(),
         }
+    }
+
+    /// Begins the first invocation of an execution that is about to be stored, if it would get a
+    /// slot at once: one commit less than storing it first.
+    pub(crate) fn board(
+        self: &Arc<Self>,
+        execution: &mut Execution,
+        records: &mut Vec<Record>,
+    ) -> Option<Boarded> {
+        let function = &execution.profile().arn.function.name;
+        if self.is_stopped() || !lock(&self.dispatcher).claim_free(function) {
+            return None;
+        }
+        let slot = self.slot(function.clone(), execution.id());
+        let (invocation, begin) = self.begin();
+        // Nothing forbids it to an execution that is new; if something did, its turn would tell.
+        let decision = self.decide_one(execution, begin).ok()?;
+        lock(&self.flights).insert(slot.id, slot.flight.clone());
+        records.extend(decision.records);
+        Some(Boarded {
+            profile: execution.shared_profile().clone(),
+            input: decision.reply.into_invocation()?,
+            invocation,
+            slot,
+        })
+    }
+
+    /// Calls the handler of an execution that has been stored with its invocation.
+    pub(crate) fn take_off(self: &Arc<Self>, boarded: Boarded) {
+        let flight = boarded.slot.flight.clone();
+        let call = async move {
+            let Boarded {
+                slot,
+                invocation,
+                input,
+                profile,
+            } = boarded;
+            slot.inner.carry(&slot, &profile, invocation, input).await;
+        };
+        let abort = self.spawn(Box::pin(call));
+        let _ = flight.abort.set(abort);
+    }
+
+    /// The execution was not stored: there is nothing to look at again.
+    pub(crate) fn stay(&self, boarded: Boarded) {
+        self.land(boarded.slot.id, &boarded.slot.flight);
+    }
+
+    fn begin(&self) -> (Arc<str>, Input) {
         let random = self.random.bytes();
         let invocation: Arc<str> = uuid(digest128(&[b"invocation", &random])).into();
         let begin = Input::Invoke {
             invocation_id: invocation.clone(),
         };
+        (invocation, begin)
+    }
+
+    /// One invocation, from its beginning to its end.
+    async fn fly(self: &Arc<Self>, slot: &Slot) {
+        let Slot { id, flight, .. } = slot;
+        let id = *id;
+        // Whoever flies now looks at its end whether another flight is wanted.
+        if lock(&self.flights).try_insert(id, flight.clone()).is_err() {
+            return;
+        }
+        let (invocation, begin) = self.begin();
         let profile = |_: &Self, execution: &Execution| execution.shared_profile().clone();
         let (reply, profile) = self.decide_and_read(id, begin, profile).await;
         let input = match reply {
@@ -88,7 +141,20 @@ impl Inner {
         let (Some(input), Ok(profile)) = (input, profile) else {
             return;
         };
-        let outcome = self.call(&profile, &invocation, input).await;
+        self.carry(slot, &profile, invocation, input).await;
+    }
+
+    /// Calls the handler, and stores how that ended.
+    async fn carry(
+        self: &Arc<Self>,
+        slot: &Slot,
+        profile: &Profile,
+        invocation: Arc<str>,
+        input: InvocationInput,
+    ) {
+        let Slot { id, flight, .. } = slot;
+        let id = *id;
+        let outcome = self.call(profile, &invocation, input).await;
         let end = Input::Complete {
             invocation_id: invocation,
             outcome,
@@ -107,7 +173,7 @@ impl Inner {
             self.look_again(id);
         }
         if matches!(again, Ok(true)) {
-            self.make_ready(function, id);
+            self.make_ready(&slot.function, id);
         }
     }
 
@@ -262,6 +328,14 @@ impl Inner {
 struct Seen {
     invocation: Option<Arc<str>>,
     intents: Vec<outlast_core::Intent>,
+}
+
+/// A first invocation that is about to be stored together with its execution.
+pub(crate) struct Boarded {
+    slot: Slot,
+    profile: Arc<Profile>,
+    invocation: Arc<str>,
+    input: InvocationInput,
 }
 
 /// A claimed slot, which comes back however the call ends.

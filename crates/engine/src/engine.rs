@@ -5,7 +5,7 @@
 //! can be lost at any moment: what the store has is enough to go on.
 
 use crate::{
-    cell::{ACTIVE, Answer, Cell, Loaded, Mail, OwnTurn, head},
+    cell::{ACTIVE, Answer, Cell, Loaded, Mail, head},
     cells::Cells,
     clock::Clock,
     error::Error,
@@ -17,6 +17,7 @@ use crate::{
     reading::Reading,
     stopped::Stopped,
     store::{Commit, CommitError, Store, StoreError},
+    unbroken::Unbroken,
     wakes::Wakes,
 };
 use hashbrown::HashMap;
@@ -338,7 +339,8 @@ impl Inner {
     async fn handle(self: &Arc<Self>, id: ExecutionId, mail: impl IntoIterator<Item = Mail>) {
         let cell = self.cells.get(id);
         if cell.post(mail) {
-            OwnTurn::new(cell, self).await;
+            // A mailbox must never be left half emptied.
+            Unbroken::new(cell.work_once(self.clone()), &self.runtime).await;
         }
     }
 
@@ -421,7 +423,13 @@ impl Inner {
         })?;
         let id = execution.id();
         let arn = execution.arn().clone();
-        match self.create(execution, &records).await {
+        let inner = self.clone();
+        // What becomes durable is called, even if its starter has gone meanwhile.
+        let create = Unbroken::new(
+            async move { inner.create_and_call(execution, records).await },
+            &self.runtime,
+        );
+        match create.await {
             Ok(()) => Ok(Started {
                 execution: id,
                 arn,
@@ -456,8 +464,42 @@ impl Inner {
         }
     }
 
+    /// Stores a new execution that nobody else knows, and calls it: in the same commit, if a slot is
+    /// free.
+    async fn create_and_call(
+        self: &Arc<Self>,
+        mut execution: Execution,
+        mut records: Vec<Record>,
+    ) -> Result<(), CommitError> {
+        let Some(boarded) = self.board(&mut execution, &mut records) else {
+            return self.create(execution, &records).await;
+        };
+        match self.store_new(execution, &records).await {
+            Ok(()) => {
+                self.take_off(boarded);
+                Ok(())
+            }
+            Err(error) => {
+                self.stay(boarded);
+                Err(error)
+            }
+        }
+    }
+
     /// Stores a new execution and has it called.
     pub(crate) async fn create(
+        self: &Arc<Self>,
+        execution: Execution,
+        records: &[Record],
+    ) -> Result<(), CommitError> {
+        let id = execution.id();
+        let function = execution.profile().arn.function.name.clone();
+        self.store_new(execution, records).await?;
+        self.make_ready(&function, id);
+        Ok(())
+    }
+
+    async fn store_new(
         self: &Arc<Self>,
         execution: Execution,
         records: &[Record],
@@ -471,10 +513,8 @@ impl Inner {
         };
         self.store.commit(commit).await?;
         let (id, deadline) = (execution.id(), execution.deadline());
-        let function = execution.profile().arn.function.name.clone();
         self.cells.put(id, Loaded::new(execution, Some(ACTIVE)));
         self.wakes.hint(id, deadline, true);
-        self.make_ready(&function, id);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ mod reading;
 mod requests;
 mod stopped;
 pub mod store;
+mod unbroken;
 mod wakes;
 
 pub use check::{Sound, check};

@@ -12,6 +12,8 @@ pub(crate) const NOTHING: &str = "nothing";
 pub(crate) const SEQUENTIAL: &str = "sequential";
 /// Steps side by side.
 pub(crate) const FANOUT: &str = "fanout";
+/// The branches of a map, a step in each.
+pub(crate) const MAP: &str = "map";
 /// Waits for hours.
 pub(crate) const SLEEPER: &str = "sleeper";
 /// Steps, then a wait.
@@ -37,6 +39,7 @@ pub(crate) fn app(probe: &Arc<Probe>) -> App {
         .function(NOTHING, async |_: Context, _: u32| outlast::ok(()))
         .function(SEQUENTIAL, with(probe, sequential))
         .function(FANOUT, with(probe, fanout))
+        .function(MAP, with(probe, map))
         .function(SLEEPER, with(probe, sleeper))
         .function(RESUME, with(probe, resume))
 }
@@ -76,6 +79,13 @@ async fn fanout(ctx: Context, steps: u32, probe: Arc<Probe>) -> Result<u64> {
         probe.step_done(begun.elapsed());
     }
     Ok(sum)
+}
+
+async fn map(ctx: Context, steps: u32, probe: Arc<Probe>) -> Result<u32> {
+    let numbers: Vec<u32> = (0..steps).collect();
+    let branch = async |ctx: Context, number: &u32| step(&ctx, *number, &probe).await;
+    ctx.map("map", &numbers, branch).await?;
+    Ok(steps)
 }
 
 async fn sleeper(ctx: Context, _: u32, probe: Arc<Probe>) -> Result<()> {

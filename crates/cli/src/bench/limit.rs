@@ -1,13 +1,16 @@
-//! What the disk itself can do: bare appends, grouped, each group synced before it is acknowledged.
+//! What the disk itself can do, measured twice: committers that each append to a file of their own
+//! and sync it, and the same committers before one writer that syncs all that wait as one group.
 //!
-//! It is the least that any durable store has to do, so every figure is given as its share of this.
-//! The file is written full first: a file that grows also has to have its length synced.
+//! The first is what the disk and its file system do when many ask at once. The second is bound by
+//! the processor as much as by the disk: it is the most that any store with one log could reach if
+//! deciding and encoding cost nothing. Every figure is given as its share of both. Files are written
+//! full first: a file that grows also has to have its length synced.
 
 use crate::bench::histogram::Histogram;
 use anyhow::Context;
 use std::{
     fs::File,
-    io::{Seek, SeekFrom, Write},
+    io::{ErrorKind, Seek, SeekFrom, Write},
     path::Path,
     sync::{
         Arc,
@@ -18,10 +21,14 @@ use std::{
 };
 use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
-/// The file, removed afterwards.
-const FILE: &str = "disk-limit";
-/// Its size; written around and around.
+/// The folder of the files, removed afterwards.
+const FOLDER: &str = "disk-limit";
+/// Size of the log of the group; written around and around.
 const FILE_BYTES: usize = 32 * 1_048_576;
+/// Size of a committer's own file, if a commit is not larger.
+const OWN_FILE_BYTES: usize = 256 * 1_024;
+/// Committers with a thread and a file of their own, at most; a disk does not get faster by more.
+const OWN_MAX: u32 = 1_024;
 /// Commits in one group, at most.
 const GROUP_MAX: usize = 1_024;
 /// Bytes of one commit, at most: a whole group fits into the file.
@@ -41,8 +48,10 @@ pub(crate) struct Commits {
 /// What the disk did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
-    /// Acknowledged commits.
+    /// Commits of committers that each append and sync for themselves.
     pub(crate) commits_per_second: f64,
+    /// Commits acknowledged by one writer that groups them.
+    pub(crate) grouped_per_second: f64,
     /// Time of one append and its sync.
     pub(crate) sync_p50_ms: f64,
 }
@@ -52,16 +61,78 @@ pub(crate) struct Limit {
 /// # Errors
 /// When the disk refuses.
 pub(crate) async fn measure(folder: &Path, commits: Commits) -> anyhow::Result<Limit> {
-    let path = folder.join(FILE);
-    let measured = measure_in(&path, commits).await;
+    let folder = folder.join(FOLDER);
+    match std::fs::create_dir(&folder) {
+        // A measurement that was killed may have left it behind.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(error).context("the disk's own limit cannot be measured");
+        }
+        _ => {}
+    }
+    let measured = measure_both(&folder, commits).await;
     // Leaving it behind would count as the store's own.
-    let removed = std::fs::remove_file(&path);
+    let removed = std::fs::remove_dir_all(&folder);
     let limit = measured.context("the disk's own limit cannot be measured")?;
-    removed.context("the file of the disk's own limit cannot be removed")?;
+    removed.context("the files of the disk's own limit cannot be removed")?;
     Ok(limit)
 }
 
-async fn measure_in(path: &Path, commits: Commits) -> anyhow::Result<Limit> {
+async fn measure_both(folder: &Path, commits: Commits) -> anyhow::Result<Limit> {
+    let (grouped_per_second, sync_p50_ms) = grouped(&folder.join("log"), commits).await?;
+    let own_folder = folder.to_owned();
+    let commits_per_second =
+        tokio::task::spawn_blocking(move || alone(&own_folder, commits)).await??;
+    Ok(Limit {
+        commits_per_second,
+        grouped_per_second,
+        sync_p50_ms,
+    })
+}
+
+/// Every committer appends to its own file and syncs it.
+fn alone(folder: &Path, commits: Commits) -> std::io::Result<f64> {
+    let bytes = commits.bytes.clamp(1, COMMIT_BYTES_MAX);
+    let committers = commits.concurrency.min(OWN_MAX);
+    let mut files = Vec::new();
+    for number in 0..committers {
+        let mut file = File::create(folder.join(number.to_string()))?;
+        file.write_all(&vec![0; OWN_FILE_BYTES.max(bytes)])?;
+        file.sync_all()?;
+        files.push(file);
+    }
+    let begun = Instant::now();
+    let done = std::thread::scope(|scope| {
+        let working: Vec<_> = files
+            .into_iter()
+            .map(|file| scope.spawn(move || append_alone(file, bytes, begun + commits.period)))
+            .collect();
+        let done = working.into_iter().map(|committer| {
+            let gone = || std::io::Error::other("a committer ended unexpectedly");
+            committer.join().map_err(|_| gone())?
+        });
+        done.sum::<std::io::Result<u64>>()
+    })?;
+    Ok(done as f64 / begun.elapsed().as_secs_f64())
+}
+
+fn append_alone(mut file: File, bytes: usize, until: Instant) -> std::io::Result<u64> {
+    let data = vec![0x5a; bytes];
+    let (mut offset, mut done) = (0, 0);
+    while Instant::now() < until {
+        if offset + bytes > OWN_FILE_BYTES.max(bytes) {
+            offset = 0;
+        }
+        file.seek(SeekFrom::Start(offset as u64))?;
+        file.write_all(&data)?;
+        file.sync_data()?;
+        offset += bytes;
+        done += 1;
+    }
+    Ok(done)
+}
+
+/// Commits per second of one writer for all, and the time of one append and its sync.
+async fn grouped(path: &Path, commits: Commits) -> anyhow::Result<(f64, f64)> {
     let mut file = File::create(path)?;
     file.write_all(&vec![0; FILE_BYTES])?;
     file.sync_all()?;
@@ -92,10 +163,10 @@ async fn measure_in(path: &Path, commits: Commits) -> anyhow::Result<Limit> {
         Ok(written) => written?,
         Err(_) => anyhow::bail!("the writer ended unexpectedly"),
     }
-    Ok(Limit {
-        commits_per_second: done.load(Ordering::Relaxed) as f64 / elapsed.as_secs_f64(),
-        sync_p50_ms: syncs.percentile_ms(50).unwrap_or_default(),
-    })
+    Ok((
+        done.load(Ordering::Relaxed) as f64 / elapsed.as_secs_f64(),
+        syncs.percentile_ms(50).unwrap_or_default(),
+    ))
 }
 
 /// Takes all that wait as one group, until nobody can come any more.

@@ -11,6 +11,8 @@ use serde::Serialize;
 pub(crate) struct Parameters {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) steps: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) map: Option<bool>,
     pub(crate) concurrency: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seconds: Option<u32>,
@@ -62,11 +64,14 @@ pub(crate) struct Figures {
     pub(crate) fsyncs: u64,
     pub(crate) index_lag_bytes_start: u64,
     pub(crate) index_lag_bytes_end: u64,
-    /// Bare appends of as many bytes, grouped and synced, mean of before and after.
+    /// Bare appends of as many bytes, each synced by its own committer, mean of before and after.
     pub(crate) commit_limit_per_second: Option<f64>,
+    /// The same behind one writer that syncs them in groups.
+    pub(crate) group_limit_per_second: Option<f64>,
     /// One append and its sync while that was measured.
     pub(crate) bare_sync_p50_ms: Option<f64>,
     pub(crate) ratio_to_limit: Option<f64>,
+    pub(crate) ratio_to_group_limit: Option<f64>,
     /// From the last start to the moment when nothing ran any more.
     pub(crate) rest_ms: Option<f64>,
     /// From opening the folder again to the acknowledgement of a first start.
@@ -135,10 +140,14 @@ impl Figures {
     pub(crate) fn with_limits(self, limits: [Limit; 2], per_second: Option<f64>) -> Self {
         let [before, after] = limits;
         let limit = f64::midpoint(before.commits_per_second, after.commits_per_second);
+        let grouped = f64::midpoint(before.grouped_per_second, after.grouped_per_second);
+        let share = |of: f64| per_second.filter(|_| of > 0.0).map(|rate| rate / of);
         Self {
             commit_limit_per_second: Some(limit),
+            group_limit_per_second: Some(grouped),
             bare_sync_p50_ms: Some(f64::midpoint(before.sync_p50_ms, after.sync_p50_ms)),
-            ratio_to_limit: per_second.filter(|_| limit > 0.0).map(|rate| rate / limit),
+            ratio_to_limit: share(limit),
+            ratio_to_group_limit: share(grouped),
             ..self
         }
     }
@@ -158,6 +167,12 @@ impl Report for Figures {
             1,
         );
         rows.number("ratio to that limit", self.ratio_to_limit, 3);
+        rows.number(
+            "with one writer for all, commits/s",
+            self.group_limit_per_second,
+            1,
+        );
+        rows.number("ratio to that one", self.ratio_to_group_limit, 3);
         rows.number("a bare append and sync, p50 ms", self.bare_sync_p50_ms, 3);
         rows.number("p50 ms", self.p50_ms, 3);
         rows.number("p99 ms", self.p99_ms, 3);
@@ -281,11 +296,14 @@ mod tests {
     fn the_limit_is_the_mean_and_the_ratio_its_share() {
         let limit = |commits_per_second| Limit {
             commits_per_second,
+            grouped_per_second: 4.0 * commits_per_second,
             sync_p50_ms: 1.0,
         };
         let figures = Figures::default().with_limits([limit(100.0), limit(300.0)], Some(50.0));
         assert_eq!(figures.commit_limit_per_second, Some(200.0));
         assert_eq!(figures.ratio_to_limit, Some(0.25));
+        assert_eq!(figures.group_limit_per_second, Some(800.0));
+        assert_eq!(figures.ratio_to_group_limit, Some(0.0625));
         let none = Figures::default().with_limits([limit(0.0), limit(0.0)], Some(50.0));
         assert_eq!(none.ratio_to_limit, None);
     }

@@ -194,6 +194,28 @@ fn a_withdrawn_execution_is_not_claimed() {
 }
 
 #[test]
+fn a_free_slot_is_claimed_at_once_unless_it_would_be_taken_from_somebody() {
+    let mut dispatcher = Dispatcher::<char, u32>::new(2, 9);
+    let one = Share {
+        concurrency_max: 1,
+        ..Share::default()
+    };
+    dispatcher.set_share('a', one);
+    assert!(dispatcher.claim_free(&'a'));
+    // At its cap, although a slot is free.
+    assert!(!dispatcher.claim_free(&'a'));
+    // Its own queue comes first, and so does anybody's turn.
+    assert_eq!(dispatcher.ready(&'a', 1), Admission::Queued);
+    assert!(dispatcher.finished(&'a'));
+    assert!(!dispatcher.claim_free(&'a') && !dispatcher.claim_free(&'b'));
+    assert_eq!(dispatcher.claim(9), [('a', 1)]);
+    assert!(dispatcher.claim_free(&'b'));
+    // No slot is left.
+    assert!(!dispatcher.claim_free(&'b'));
+    assert!(dispatcher.finished(&'b') && dispatcher.claim_free(&'b'));
+}
+
+#[test]
 fn a_slot_is_given_back_once() {
     let mut dispatcher = backlogged(&['a'], 1, 1);
     assert!(!dispatcher.finished(&'a'));

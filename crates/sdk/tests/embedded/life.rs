@@ -4,10 +4,12 @@ use outlast::{
     App, Context, Embedded, Error, ErrorKind, Function, Result, core::wire::ExecutionStatus,
 };
 use std::{
+    future::{Future, IntoFuture},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -44,6 +46,17 @@ async fn a_wait_ends_by_itself_and_the_code_goes_on() {
     let (_folder, home) = open(App::new().function("sleeper", sleeper)).await;
     let execution = home.start("sleeper", &()).await.unwrap();
     assert_eq!(execution.result::<String>().await.unwrap(), "awake");
+}
+
+#[tokio::test]
+async fn an_execution_whose_starter_goes_away_in_the_middle_runs_all_the_same() {
+    let (_folder, home) = open(App::new().function("double", double)).await;
+    let mut start = std::pin::pin!(home.start("double", &21).name("left").into_future());
+    let begun = std::future::poll_fn(|context| Poll::Ready(start.as_mut().poll(context)));
+    assert!(begun.await.is_pending(), "it waits for the disk");
+    start.set(home.start("double", &21).name("left").into_future());
+    let found = start.await.unwrap();
+    assert_eq!(found.result::<u32>().await.unwrap(), 42);
 }
 
 #[tokio::test]
