@@ -21,7 +21,7 @@ mod tests;
 mod writer;
 
 use super::{
-    Change, Commit, Committing, Head, Query, Run, Status, Store, StoreError, Stored, Wake,
+    About, Change, Commit, Committing, Head, Query, Run, Status, Store, StoreError, Stored, Wake,
     folder::{Folder, OpenError},
 };
 use crate::{
@@ -204,6 +204,10 @@ impl Store for JournaledStore {
 
     fn status(&self) -> Status {
         self.shared.status()
+    }
+
+    fn about(&self) -> About {
+        self.shared.about()
     }
 
     fn close(&self) {

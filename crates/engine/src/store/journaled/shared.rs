@@ -5,7 +5,7 @@
 
 use super::{
     super::{
-        Change, CommitError, Committing, Status,
+        About, Change, CommitError, Committing, Status,
         folder::{Folder, OpenError},
         queue::{Group, Queue},
         sqlite::tables::{self, Log, Role, Tables},
@@ -40,6 +40,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct Shared {
     options: Options,
     damage: Vec<Damage>,
+    closed_cleanly: Option<bool>,
     queue: Queue<Queued>,
     journal: Mutex<Journal>,
     keeper: Keeper,
@@ -115,6 +116,7 @@ impl Shared {
             keeper: journal.keeper(),
             folder,
             damage: recovered.damage,
+            closed_cleanly: tables.closed_cleanly(),
             queue: Queue::default(),
             journal: Mutex::new(journal),
             overlay: Mutex::new(overlay),
@@ -168,6 +170,16 @@ impl Shared {
             disk_bytes: self.counters.disk_bytes.load(Ordering::Relaxed)
                 + self.folder.bytes().unwrap_or(0),
             syncs: self.counters.syncs.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn about(&self) -> About {
+        About {
+            kind: "a journal, with an index in SQLite behind it",
+            // A folder is as new as the newest part of it.
+            format: Some(tables::FORMAT.unsigned_abs().max(journal::FORMAT.into())),
+            sync: "before every acknowledgement: fdatasync of the journal, shared by all that wait",
+            closed_cleanly: self.closed_cleanly,
         }
     }
 

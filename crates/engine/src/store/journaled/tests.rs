@@ -93,6 +93,18 @@ fn the_store_keeps_the_contract_while_everything_is_indexed_at_once() {
 }
 
 #[test]
+fn it_says_what_it_is_and_how_it_was_found() {
+    let folder = folder();
+    let open = || JournaledStore::open(folder.path(), small()).unwrap();
+    let about = open().about();
+    assert_eq!((about.format, about.closed_cleanly), (Some(1), None));
+    assert!(about.kind.contains("journal") && about.sync.contains("fdatasync"));
+    assert_eq!(open().about().closed_cleanly, Some(true));
+    drop(steps(&folder, &SimDisk::new(1)).unwrap());
+    assert_eq!(open().about().closed_cleanly, Some(false));
+}
+
+#[test]
 fn an_execution_that_closed_before_it_was_indexed_is_indexed_as_one_run() {
     let folder = folder();
     let disk = SimDisk::new(1);

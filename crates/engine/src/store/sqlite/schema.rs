@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use std::{path::Path, time::Duration};
 
 /// The format this release writes, and the newest it reads.
-pub(super) const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 1;
 
 /// Pages of 8 KiB: half the cost of 4 KiB pages per commit, as measured.
 pub(super) const PAGE_BYTES: u32 = 8 * 1024;
@@ -105,12 +105,13 @@ impl Role {
     }
 }
 
-/// The only connection that writes, to a database whose format and role are known to fit.
+/// The only connection that writes, to a database whose format and role are known to fit. Also
+/// whether the last one was closed, if there was one.
 pub(super) fn open_writer(
     path: &Path,
     role: Role,
     cache_bytes: u64,
-) -> Result<Connection, OpenError> {
+) -> Result<(Connection, Option<bool>), OpenError> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE, cache_bytes)?;
     let failed = |error: rusqlite::Error| refused(path, &error);
     let existed = is_initialised(&connection).map_err(failed)?;
@@ -144,14 +145,15 @@ pub(super) fn open_writer(
     if !existed {
         initialise(&connection, role).map_err(failed)?;
     }
-    if meta(&connection, META_CLEAN).map_err(failed)? != Some(1) {
+    let clean = meta(&connection, META_CLEAN).map_err(failed)? == Some(1);
+    if !clean {
         quick_check(&connection, path)?;
     }
     put_meta(&connection, META_CLEAN, 0).map_err(failed)?;
     connection
         .pragma_update(None, "synchronous", role.synchronous())
         .map_err(failed)?;
-    Ok(connection)
+    Ok((connection, existed.then_some(clean)))
 }
 
 /// A connection that reads what has been committed and never waits for the writer.

@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-pub use super::schema::Role;
+pub use super::schema::{FORMAT, Role};
 
 /// How tables are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub struct Tables {
     connection: Connection,
     path: PathBuf,
     options: Options,
+    closed_cleanly: Option<bool>,
     poisoned: Option<Arc<str>>,
     #[cfg(test)]
     pub(in super::super) fail_next_commit: Option<rusqlite::ffi::Error>,
@@ -87,15 +88,22 @@ impl Tables {
     /// # Errors
     /// When its format is newer, its role is another, it is damaged, or the disk refuses.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let connection = schema::open_writer(path, options.role, options.writer_cache_bytes)?;
+        let (connection, closed_cleanly) =
+            schema::open_writer(path, options.role, options.writer_cache_bytes)?;
         Ok(Self {
             connection,
             path: path.to_owned(),
             options,
+            closed_cleanly,
             poisoned: None,
             #[cfg(test)]
             fail_next_commit: None,
         })
+    }
+
+    /// Whether the database was closed before it was opened now; nothing if it is new.
+    pub fn closed_cleanly(&self) -> Option<bool> {
+        self.closed_cleanly
     }
 
     /// Another view of the same database, for another thread: it sees what has been applied.

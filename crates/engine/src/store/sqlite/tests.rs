@@ -61,6 +61,19 @@ fn a_second_opener_is_told_who_has_the_folder() {
 }
 
 #[test]
+fn it_says_what_it_is_and_how_it_was_found() {
+    let folder = folder();
+    let open = || SqliteStore::open(folder.path()).unwrap();
+    let about = open().about();
+    assert_eq!((about.format, about.closed_cleanly), (Some(1), None));
+    assert!(about.kind.contains("SQLite") && about.sync.contains("FULL"));
+    assert_eq!(open().about().closed_cleanly, Some(true));
+    let (_, tables) = tables(&folder);
+    drop(tables);
+    assert_eq!(open().about().closed_cleanly, Some(false));
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_is_an_error() {
     let folder = folder();
     let file = folder.path().join("file");

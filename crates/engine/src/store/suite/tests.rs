@@ -1,7 +1,7 @@
 //! The suite finds a store that breaks a rule.
 
 use super::*;
-use crate::store::{Committing, Status, memory::MemoryStore};
+use crate::store::{About, Committing, Status, memory::MemoryStore};
 
 /// A store that forgets to compare versions when it deletes.
 struct Careless(MemoryStore);
@@ -46,6 +46,9 @@ impl Store for Careless {
     }
     fn status(&self) -> Status {
         self.0.status()
+    }
+    fn about(&self) -> About {
+        self.0.about()
     }
     fn close(&self) {
         self.0.close();
