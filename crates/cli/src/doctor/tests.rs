@@ -2,7 +2,7 @@
 
 use super::*;
 use outlast::{App, Context, Result};
-use outlast_engine::store::{About, Commit, Committing, Run, Status, Stored};
+use outlast_engine::store::{self, About, Commit, Committing, Run, Status, Stored};
 use std::{path::Path, sync::Arc, time::Duration};
 
 async fn order(ctx: Context, number: u32) -> Result<u32> {

@@ -4,6 +4,7 @@
 //! sync, and answers. Another copies the write-ahead log into the database, off the path of commits.
 //! Reads have connections of their own. [`tables`] and [`reader`] know neither threads nor queues.
 
+pub mod checker;
 pub mod reader;
 mod schema;
 pub mod tables;

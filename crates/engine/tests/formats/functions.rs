@@ -7,6 +7,7 @@ use outlast_core::{
     Outcome, Start,
     arn::{ExecutionId, Function},
     delivery::Arrival,
+    event::Details,
     id::OperationId,
     schedule::Share,
     time::Timestamp,
@@ -186,13 +187,16 @@ pub(crate) async fn end(engine: &Engine, name: &str) -> End {
 pub(crate) async fn answer(engine: &Engine, name: &str, result: &str) {
     let page = engine.history(find(engine, name), HistoryPart::default());
     let events = page.await.unwrap().events;
-    let callback_id = events.iter().find_map(|event| match &event.details {
-        outlast_core::event::Details::CallbackStarted { callback_id, .. } => {
-            Some(callback_id.clone())
-        }
-        _ => None,
-    });
-    let callback_id: Arc<str> = callback_id.unwrap();
+    let callback_id: Arc<str> = events
+        .iter()
+        .find_map(|event| {
+            if let Details::CallbackStarted { callback_id, .. } = &event.details {
+                Some(callback_id.clone())
+            } else {
+                None
+            }
+        })
+        .unwrap();
     let arrival = Arrival::CallbackSucceeded {
         callback_id: callback_id.clone(),
         result: Some(result.into()),

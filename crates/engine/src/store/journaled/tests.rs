@@ -1,6 +1,7 @@
 //! The log-first store: the contract, and every way a disk can let it down.
 
 mod boundaries;
+mod checked;
 mod damaged;
 mod killed;
 mod model;
@@ -10,6 +11,7 @@ use crate::{
     disk::sim::{Fault, SimDisk},
     store::{
         CommitError,
+        sqlite::tables::{self, Role, Tables},
         suite::{self, Home, create, follow},
     },
 };
@@ -25,6 +27,7 @@ fn small() -> Options {
         round_interval: Duration::from_millis(1),
         cached_executions: 2,
         readers: 2,
+        check_first: false,
     }
 }
 
