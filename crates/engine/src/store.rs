@@ -19,6 +19,7 @@
 
 pub mod folder;
 pub mod journaled;
+pub mod layer;
 pub mod memory;
 mod queue;
 pub mod sqlite;
