@@ -15,7 +15,6 @@ use crate::{
         suite::{self, Home, create, follow},
     },
 };
-use std::thread;
 use tempfile::TempDir;
 
 /// Small enough that segments and rounds change all the time.
