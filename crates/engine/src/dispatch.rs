@@ -244,10 +244,7 @@ impl Inner {
                 Ok((false, Some(due), version)) if due <= inner.now() => {
                     match inner.store.delete(id, version).await {
                         Ok(()) => inner.cells.forget(id),
-                        Err(error) => {
-                            inner.note_failure(&error);
-                            inner.look_again(id);
-                        }
+                        Err(error) => drop(inner.not_written(id, error)),
                     }
                 }
                 Ok((false, Some(due), _)) => inner.wakes.hint(id, due, false),

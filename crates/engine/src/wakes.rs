@@ -8,7 +8,7 @@
 use crate::{
     cell::ACTIVE,
     engine::{Inner, lock},
-    store::Wake,
+    store::{StoreError, Wake},
 };
 use outlast_core::{arn::ExecutionId, schedule::WakeQueue, time::Timestamp};
 use std::{
@@ -210,13 +210,17 @@ impl Inner {
             self.tick(id);
             return;
         }
+        if self.quarantine.reason(id).is_some() {
+            return;
+        }
         match self.store.head(id) {
             Ok(Some(head)) if head.status.is_terminal() => self.expire(id),
             // Whatever is due is settled when it is called; if it need not be, that is found out
             // then.
             Ok(Some(head)) => self.make_ready(&head.function, id),
             Ok(None) => {}
-            Err(error) => {
+            Err(StoreError::Damaged { reason, .. }) => drop(self.put_in_quarantine(id, reason)),
+            Err(error @ StoreError::Unreadable(_)) => {
                 tracing::error!(execution = %id, %error, "an execution cannot be read");
                 let at = now.plus_millis(1_000);
                 self.wakes.hint(id, at, true);
