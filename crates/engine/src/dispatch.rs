@@ -28,10 +28,7 @@ impl Inner {
         let admission = lock(&self.dispatcher).ready(function, id);
         match admission {
             Admission::Queued | Admission::AlreadyQueued => self.pump(),
-            Admission::Full => {
-                let at = self.now().plus_millis(100);
-                self.wakes.hint(id, at, true);
-            }
+            Admission::Full => self.wakes.offer_again(id, self.now()),
         }
     }
 

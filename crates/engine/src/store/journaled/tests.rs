@@ -128,6 +128,28 @@ fn an_execution_that_closed_before_it_was_indexed_is_indexed_as_one_run() {
 }
 
 #[test]
+fn of_what_is_indexed_only_so_many_heads_stay_in_memory() {
+    let folder = folder();
+    let options = Options {
+        cached_executions: 10,
+        ..manual()
+    };
+    let disk = Arc::new(SimDisk::new(1));
+    let shared = Shared::open(Folder::open(folder.path()).unwrap(), disk, options).unwrap();
+    for count in [9_u128, 10, 11, 100] {
+        for number in 0..count {
+            let mut sleeper = create(1_000 * count + number, 1);
+            sleeper.head.wake = Some(Timestamp::from_millis(1_000_000));
+            commit(&shared, sleeper).unwrap();
+        }
+        shared.index();
+        let kept = usize::try_from(count.min(10)).unwrap();
+        assert_eq!(shared.overlay().sizes(), [kept, 0, 0, 0, 0]);
+        assert_eq!(shared.overlay().bytes(), 0);
+    }
+}
+
+#[test]
 fn an_execution_that_came_and_went_never_reaches_the_index() {
     let folder = folder();
     let shared = steps(&folder, &SimDisk::new(1)).unwrap();
