@@ -19,7 +19,10 @@ use outlast::core::{arn::ExecutionId, time::Timestamp};
 use outlast_engine::{
     check,
     clock::{Clock, EngineClock},
-    store::{self, Head, Query, Store, StoreError, Wake},
+    store::{
+        Head, Query, Store, StoreError, Wake,
+        journaled::{JournaledStore, Options},
+    },
 };
 use std::collections::BTreeMap;
 
@@ -34,10 +37,15 @@ const DAMAGE_MAX: usize = 100;
 /// When there is nothing to examine, or it cannot be read at all.
 pub(crate) fn run(doctor: &Doctor, output: &Output) -> anyhow::Result<Verdict> {
     find_store(&doctor.data)?;
-    let store = store::open(&doctor.data)
+    let options = Options {
+        // Whoever asks a doctor wants to know.
+        check_first: true,
+        ..Options::default()
+    };
+    let store = JournaledStore::open(&doctor.data, options)
         .with_context(|| format!("the folder {} cannot be opened", doctor.data.display()))?;
     let now = EngineClock::system().now();
-    let examined = examine(&*store, doctor, now, *output);
+    let examined = examine(&store, doctor, now, *output);
     // Opened means to be closed, or the next one finds a folder that was not.
     store.close();
     let findings = Findings {

@@ -84,6 +84,19 @@ impl<K: Ord + Clone> WakeQueue<K> {
         due
     }
 
+    /// Takes the last key of all, and when it would have woken: for queues that have to stay short
+    /// and whose keys are known elsewhere, too.
+    pub fn pop_last(&mut self) -> Option<(Timestamp, K)> {
+        let (at, key) = self.order.pop_last()?;
+        self.wakes.remove(&key);
+        Some((at, key))
+    }
+
+    /// The last key of all, and when it wakes.
+    pub fn last(&self) -> Option<(Timestamp, &K)> {
+        self.order.last().map(|(at, key)| (*at, key))
+    }
+
     /// The earliest wake time of all keys.
     pub fn next(&self) -> Option<Timestamp> {
         self.order.first().map(|(at, _)| *at)

@@ -216,10 +216,8 @@ impl Inner {
                     self.decide_again(&mut loaded, &mut turn);
                 }
                 Err(error) => {
-                    self.note_failure(&error);
                     let readers = std::mem::take(&mut turn.readers);
-                    turn.fail(&Error::NotWritten(error));
-                    self.look_again(cell.id);
+                    turn.fail(&self.not_written(cell.id, error));
                     return self.show_stored(cell.id, readers);
                 }
             }

@@ -51,11 +51,16 @@ impl Cells {
             .clone()
     }
 
-    /// Takes over an execution that was just created.
+    /// Takes over an execution that was just created. It rests until somebody calls it: those that
+    /// are started faster than they are called do not stay in memory.
     pub(crate) fn put(&self, id: ExecutionId, loaded: Loaded) {
-        let mut state = self.lock();
-        let cell = state.cells.entry(id);
-        cell.or_insert_with(|| Arc::new(Cell::new(id, Some(loaded))));
+        let cell = {
+            let mut state = self.lock();
+            let cell = state.cells.entry(id);
+            cell.or_insert_with(|| Arc::new(Cell::new(id, Some(loaded))))
+                .clone()
+        };
+        self.rests(&cell);
     }
 
     /// Nobody works on this one any more; the one that rested longest may have to go.

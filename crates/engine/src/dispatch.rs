@@ -28,10 +28,7 @@ impl Inner {
         let admission = lock(&self.dispatcher).ready(function, id);
         match admission {
             Admission::Queued | Admission::AlreadyQueued => self.pump(),
-            Admission::Full => {
-                let at = self.now().plus_millis(100);
-                self.wakes.hint(id, at, true);
-            }
+            Admission::Full => self.wakes.offer_again(id, self.now()),
         }
     }
 
@@ -310,10 +307,7 @@ impl Inner {
                 Ok((false, Some(due), version)) if due <= inner.now() => {
                     match inner.store.delete(id, version).await {
                         Ok(()) => inner.cells.forget(id),
-                        Err(error) => {
-                            inner.note_failure(&error);
-                            inner.look_again(id);
-                        }
+                        Err(error) => drop(inner.not_written(id, error)),
                     }
                 }
                 Ok((false, Some(due), _)) => inner.wakes.hint(id, due, false),

@@ -568,6 +568,17 @@ impl Inner {
         }
     }
 
+    /// What it means that nothing was written to an execution. One that is damaged stays so; the
+    /// others are looked at again.
+    pub(crate) fn not_written(&self, id: ExecutionId, error: CommitError) -> Error {
+        if let CommitError::Damaged(reason) = error {
+            return self.put_in_quarantine(id, reason);
+        }
+        self.note_failure(&error);
+        self.look_again(id);
+        Error::NotWritten(error)
+    }
+
     /// Something could not be written: look at the execution again in a while.
     pub(crate) fn look_again(&self, id: ExecutionId) {
         let at = self.clock.now().plus_millis(LOOK_AGAIN_MS);

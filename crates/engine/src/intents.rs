@@ -74,9 +74,15 @@ impl Inner {
         let started = self.with_env(&self.reading(parent), |env| Execution::start(env, start));
         match started {
             Ok((execution, records)) => loop {
+                let child = execution.id();
                 match self.create(execution.clone(), &records).await {
                     // It is there already: an earlier attempt came this far.
                     Ok(()) | Err(CommitError::Conflict { .. } | CommitError::NameTaken(_)) => {
+                        return Ok(());
+                    }
+                    // It was there and part of it is lost: like any other in quarantine.
+                    Err(CommitError::Damaged(reason)) => {
+                        drop(self.put_in_quarantine(child, reason));
                         return Ok(());
                     }
                     Err(error) => {

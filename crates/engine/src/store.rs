@@ -19,6 +19,7 @@
 
 pub mod folder;
 pub mod journaled;
+pub mod layer;
 pub mod memory;
 mod queue;
 pub mod sqlite;
@@ -116,10 +117,8 @@ pub trait Store: Send + Sync + 'static {
     /// How the store is.
     fn status(&self) -> Status;
 
-    /// What kind of store it is. What a store does not say is reported as unknown.
-    fn about(&self) -> About {
-        About::default()
-    }
+    /// What kind of store it is, and how it was found.
+    fn about(&self) -> About;
 
     /// Brings everything in order before a clean end: the next open is then quick. Commits that
     /// were handed over before are durable when this returns; later ones are refused.
@@ -323,15 +322,15 @@ pub struct Status {
 }
 
 /// What a store is, for whoever looks after it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// What keeps the executions, in a few words.
-    pub kind: Option<Arc<str>>,
-    /// The version of what lies on disk.
+    pub kind: &'static str,
+    /// The version of what lies on disk, if anything does.
     pub format: Option<u64>,
     /// What happens before a commit is acknowledged, in a few words.
-    pub sync: Option<Arc<str>>,
-    /// Whether whoever had it open before closed it; nothing if nobody did.
+    pub sync: &'static str,
+    /// Whether whoever had it open before closed it; nothing if nobody had.
     pub closed_cleanly: Option<bool>,
 }
 

@@ -3,10 +3,7 @@
 //! The disk's limit is measured with commits of the same size, so their size has to be known; what
 //! a store writes in the end also holds its index and is no measure of that.
 
-use outlast::core::{arn::ExecutionId, time::Timestamp};
-use outlast_engine::store::{
-    About, Commit, Committing, Head, Query, Run, Status, Store, StoreError, Stored, Wake,
-};
+use outlast_engine::store::{Commit, Committing, Store, layer::Layer};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -55,67 +52,13 @@ impl Counted {
     }
 }
 
-impl Store for Counted {
+impl Layer for Counted {
+    fn behind(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn commit(&self, commit: Commit) -> Committing {
         self.commits.add(&commit);
         self.inner.commit(commit)
-    }
-
-    fn delete(&self, execution: ExecutionId, expected: u64) -> Committing {
-        self.inner.delete(execution, expected)
-    }
-
-    fn head(&self, execution: ExecutionId) -> Result<Option<Head>, StoreError> {
-        self.inner.head(execution)
-    }
-
-    fn load(&self, execution: ExecutionId) -> Result<Option<Stored>, StoreError> {
-        self.inner.load(execution)
-    }
-
-    fn records(
-        &self,
-        execution: ExecutionId,
-        from: u64,
-        bytes_max: usize,
-    ) -> Result<Vec<Run>, StoreError> {
-        self.inner.records(execution, from, bytes_max)
-    }
-
-    fn find(&self, function: &str, name: &str) -> Result<Option<ExecutionId>, StoreError> {
-        self.inner.find(function, name)
-    }
-
-    fn due(
-        &self,
-        after: Option<Wake>,
-        until: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Wake>, StoreError> {
-        self.inner.due(after, until, max)
-    }
-
-    fn list(&self, query: &Query) -> Result<Vec<(ExecutionId, Head)>, StoreError> {
-        self.inner.list(query)
-    }
-
-    fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.setting(key)
-    }
-
-    fn put_setting(&self, key: &str, value: Vec<u8>) -> Committing {
-        self.inner.put_setting(key, value)
-    }
-
-    fn status(&self) -> Status {
-        self.inner.status()
-    }
-
-    fn about(&self) -> About {
-        self.inner.about()
-    }
-
-    fn close(&self) {
-        self.inner.close();
     }
 }

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Findings {
     pub(crate) folder: String,
-    pub(crate) store: Option<String>,
+    pub(crate) store: &'static str,
     pub(crate) format: Option<u64>,
-    pub(crate) sync: Option<String>,
+    pub(crate) sync: &'static str,
     pub(crate) closed_cleanly: Option<bool>,
     pub(crate) files: Files,
     pub(crate) index_lag_bytes: u64,
@@ -49,7 +49,6 @@ pub(crate) struct Damage {
 impl Findings {
     /// What the store says of itself.
     pub(crate) fn of(about: About, status: &Status) -> Self {
-        let text = |text: Option<std::sync::Arc<str>>| text.map(|text| text.to_string());
         let mut problems = Vec::new();
         if let Some(reason) = &status.poisoned {
             problems.push(format!("the store cannot be written: {reason}"));
@@ -58,9 +57,9 @@ impl Findings {
             problems.push("the disk is full: make room".to_owned());
         }
         Self {
-            store: text(about.kind),
+            store: about.kind,
             format: about.format,
-            sync: text(about.sync),
+            sync: about.sync,
             closed_cleanly: about.closed_cleanly,
             index_lag_bytes: status.index_lag_bytes,
             problems,
@@ -111,16 +110,15 @@ impl Report for Findings {
     fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         let mut row = |what: &str, value: String| rows.push((what.to_owned(), value));
-        let unknown = || "unknown".to_owned();
         row("folder", self.folder.clone());
-        row("store", self.store.clone().unwrap_or_else(unknown));
-        let format = self.format.map(|format| format.to_string());
-        row("format", format.unwrap_or_else(unknown));
-        row("sync", self.sync.clone().unwrap_or_else(unknown));
+        row("store", self.store.to_owned());
+        let format = (self.format).map_or_else(|| "none".to_owned(), |format| format.to_string());
+        row("format", format);
+        row("sync", self.sync.to_owned());
         let closed = match self.closed_cleanly {
             Some(true) => "cleanly".to_owned(),
             Some(false) => "not closed: it was recovered when it was opened".to_owned(),
-            None => unknown(),
+            None => "never: it is new".to_owned(),
         };
         row("last closed", closed);
         let size = format!("{} in {} files", bytes(self.files.bytes), self.files.count);
@@ -161,6 +159,15 @@ mod tests {
     use super::*;
     use outlast::core::wire::ExecutionStatus;
 
+    fn about(closed_cleanly: Option<bool>) -> About {
+        About {
+            kind: "a drawer",
+            format: Some(7),
+            sync: "never",
+            closed_cleanly,
+        }
+    }
+
     fn head(status: ExecutionStatus, wake: Option<u64>) -> Head {
         Head {
             version: 1,
@@ -191,8 +198,32 @@ mod tests {
     }
 
     #[test]
+    fn what_the_store_says_of_itself_is_reported_in_words() {
+        for (closed, words) in [
+            (None, "never: it is new"),
+            (Some(true), "cleanly"),
+            (
+                Some(false),
+                "not closed: it was recovered when it was opened",
+            ),
+        ] {
+            let findings = Findings::of(about(closed), &Status::default());
+            let rows = findings.rows();
+            for (what, value) in [
+                ("store", "a drawer"),
+                ("format", "7"),
+                ("sync", "never"),
+                ("last closed", words),
+            ] {
+                let row = (what.to_owned(), value.to_owned());
+                assert!(rows.contains(&row), "{row:?} in {rows:?}");
+            }
+        }
+    }
+
+    #[test]
     fn damage_and_a_store_that_does_not_work_are_problems() {
-        let mut findings = Findings::of(About::default(), &Status::default());
+        let mut findings = Findings::of(about(None), &Status::default());
         findings.conclude();
         assert!(findings.problems.is_empty());
         let status = Status {
@@ -200,7 +231,7 @@ mod tests {
             full: true,
             ..Status::default()
         };
-        let mut findings = Findings::of(About::default(), &status);
+        let mut findings = Findings::of(about(None), &status);
         findings.damaged_count = 1;
         findings.conclude();
         assert_eq!(findings.problems.len(), 3, "{:?}", findings.problems);

@@ -2,7 +2,7 @@
 
 use super::*;
 use outlast::{App, Context, Result};
-use outlast_engine::store::{About, Commit, Committing, Run, Status, Stored};
+use outlast_engine::store::{self, Run, layer::Layer};
 use std::{path::Path, sync::Arc, time::Duration};
 
 async fn order(ctx: Context, number: u32) -> Result<u32> {
@@ -61,18 +61,9 @@ struct Faulty {
     forgetful: bool,
 }
 
-impl Store for Faulty {
-    fn commit(&self, commit: Commit) -> Committing {
-        self.inner.commit(commit)
-    }
-    fn delete(&self, execution: ExecutionId, expected: u64) -> Committing {
-        self.inner.delete(execution, expected)
-    }
-    fn head(&self, execution: ExecutionId) -> Result<Option<Head>, StoreError> {
-        self.inner.head(execution)
-    }
-    fn load(&self, execution: ExecutionId) -> Result<Option<Stored>, StoreError> {
-        self.inner.load(execution)
+impl Layer for Faulty {
+    fn behind(&self) -> &dyn Store {
+        &*self.inner
     }
     fn records(&self, id: ExecutionId, from: u64, max: usize) -> Result<Vec<Run>, StoreError> {
         let mut runs = self.inner.records(id, from, max)?;
@@ -82,9 +73,6 @@ impl Store for Faulty {
             *byte ^= 1;
         }
         Ok(runs)
-    }
-    fn find(&self, function: &str, name: &str) -> Result<Option<ExecutionId>, StoreError> {
-        self.inner.find(function, name)
     }
     fn due(
         &self,
@@ -97,24 +85,6 @@ impl Store for Faulty {
             wakes.remove(0);
         }
         Ok(wakes)
-    }
-    fn list(&self, query: &Query) -> Result<Vec<(ExecutionId, Head)>, StoreError> {
-        self.inner.list(query)
-    }
-    fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.setting(key)
-    }
-    fn put_setting(&self, key: &str, value: Vec<u8>) -> Committing {
-        self.inner.put_setting(key, value)
-    }
-    fn status(&self) -> Status {
-        self.inner.status()
-    }
-    fn about(&self) -> About {
-        self.inner.about()
-    }
-    fn close(&self) {
-        self.inner.close();
     }
 }
 

@@ -17,7 +17,8 @@ fn fresh() -> tempfile::TempDir {
 #[test]
 fn nothing_is_wrong_with_a_fresh_folder() {
     let folder = fresh();
-    for deep in [false, true] {
+    // The first look makes the store, the second finds it closed by the first.
+    for (deep, closed) in [(false, serde_json::Value::Null), (true, true.into())] {
         let mut arguments = vec!["doctor", "--json"];
         let data = data(folder.path());
         arguments.push(&data);
@@ -36,14 +37,17 @@ fn nothing_is_wrong_with_a_fresh_folder() {
             (&0.into(), &0.into())
         );
         assert_eq!(report["deep"], deep);
-        for field in [
-            "store",
-            "format",
-            "sync",
-            "closed_cleanly",
-            "files",
-            "damaged",
-        ] {
+        assert_eq!(
+            (&report["format"], &report["closed_cleanly"]),
+            (&1.into(), &closed)
+        );
+        let says = |field: &str, words: &str| {
+            let value = report[field].as_str().unwrap();
+            assert!(value.contains(words), "{words} in {report}");
+        };
+        says("store", "journal");
+        says("sync", "fdatasync");
+        for field in ["files", "damaged"] {
             assert!(report.get(field).is_some(), "no {field} in {report}");
         }
     }
@@ -58,7 +62,15 @@ fn people_are_told_in_words() {
         (Some(0), ""),
         "{called:?}"
     );
-    for text in ["executions ", "nothing wrong was found", "--deep"] {
+    for text in [
+        "a journal, with an index in SQLite",
+        "fdatasync",
+        "never: it is new",
+        "executions ",
+        "nothing wrong was found",
+        "--deep",
+    ] {
+        assert!(!called.stdout.contains("unknown"), "{}", called.stdout);
         assert!(called.stdout.contains(text), "{text} in {}", called.stdout);
     }
 }

@@ -35,6 +35,21 @@ fn wakes_are_due_at_their_time_and_not_before() {
 }
 
 #[test]
+fn the_last_wake_can_be_given_up() {
+    let mut queue = WakeQueue::new();
+    assert_eq!(queue.last(), None);
+    assert_eq!(queue.pop_last(), None);
+    queue.hint('a', at(30));
+    queue.hint('b', at(20));
+    queue.hint('c', at(30));
+    assert_eq!(queue.last(), Some((at(30), &'c')));
+    assert_eq!(queue.pop_last(), Some((at(30), 'c')));
+    assert_eq!(queue.pop_last(), Some((at(30), 'a')));
+    assert_eq!((queue.len(), queue.wake_time(&'a')), (1, None));
+    assert_eq!(queue.due(at(20), 5), ['b']);
+}
+
+#[test]
 fn a_herd_is_taken_in_bounded_batches_the_earliest_first() {
     let mut queue = WakeQueue::new();
     for key in 0..5 {

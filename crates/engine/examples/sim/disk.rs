@@ -4,8 +4,8 @@ use crate::{plan::How, shadow::Moment, world::World};
 use futures::FutureExt as _;
 use outlast::core::{arn::ExecutionId, time::Timestamp};
 use outlast_engine::store::{
-    Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError, Stored, Wake,
-    memory::MemoryStore,
+    About, Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError, Stored,
+    Wake, memory::MemoryStore,
 };
 use std::{
     collections::VecDeque,
@@ -280,6 +280,10 @@ impl Store for Disk {
             full: state.full_until > self.world.true_time(),
             ..Status::default()
         }
+    }
+
+    fn about(&self) -> About {
+        self.kept.about()
     }
 
     /// What was handed over is durable, what comes later is refused.

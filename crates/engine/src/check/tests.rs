@@ -1,7 +1,7 @@
 //! Damage of every kind is found, wherever it lies.
 
 use super::*;
-use crate::store::{Commit, Committing, Head, Query, Run, Status, Stored, Wake};
+use crate::store::{About, Commit, Committing, Head, Query, Run, Status, Stored, Wake};
 use outlast_core::{
     Env, Input, Quotas, Start,
     arn::Function,
@@ -54,6 +54,9 @@ impl Store for One {
         unreachable!()
     }
     fn status(&self) -> Status {
+        unreachable!()
+    }
+    fn about(&self) -> About {
         unreachable!()
     }
     fn close(&self) {}

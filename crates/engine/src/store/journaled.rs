@@ -21,7 +21,7 @@ mod tests;
 mod writer;
 
 use super::{
-    Change, Commit, Committing, Head, Query, Run, Status, Store, StoreError, Stored, Wake,
+    About, Change, Commit, Committing, Head, Query, Run, Status, Store, StoreError, Stored, Wake,
     folder::{Folder, OpenError},
 };
 use crate::{
@@ -57,6 +57,9 @@ pub struct Options {
     pub cached_executions: usize,
     /// Read connections of the index.
     pub readers: usize,
+    /// Whether an index that was not closed is checked before the store is open, however long that
+    /// takes. If not, it is checked beside, and the store stops if it is found damaged.
+    pub check_first: bool,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             round_interval: Duration::from_secs(1),
             cached_executions: 16_384,
             readers: 4,
+            check_first: false,
         }
     }
 }
@@ -128,6 +132,10 @@ impl JournaledStore {
             "outlast-index",
             Box::new(move || indexer.index_until_closed()),
         )?;
+        if shared.is_to_be_checked() {
+            let checker = shared.clone();
+            start("outlast-check", Box::new(move || checker.check_index()))?;
+        }
         Ok(Self {
             shared,
             threads: Mutex::new(threads),
@@ -204,6 +212,10 @@ impl Store for JournaledStore {
 
     fn status(&self) -> Status {
         self.shared.status()
+    }
+
+    fn about(&self) -> About {
+        self.shared.about()
     }
 
     fn close(&self) {

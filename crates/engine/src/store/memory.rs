@@ -6,8 +6,8 @@
 //! No order of a hash map is visible and no clock is read, so equal calls give equal answers.
 
 use super::{
-    Change, Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError, Stored,
-    Wake,
+    About, Change, Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError,
+    Stored, Wake,
 };
 use outlast_core::{arn::ExecutionId, time::Timestamp};
 use std::{
@@ -224,6 +224,15 @@ impl Store for MemoryStore {
             poisoned: state.poisoned.clone(),
             full: state.full,
             ..Status::default()
+        }
+    }
+
+    fn about(&self) -> About {
+        About {
+            kind: "memory",
+            format: None,
+            sync: "never: what is kept ends with the process",
+            closed_cleanly: None,
         }
     }
 

@@ -4,13 +4,14 @@
 //! sync, and answers. Another copies the write-ahead log into the database, off the path of commits.
 //! Reads have connections of their own. [`tables`] and [`reader`] know neither threads nor queues.
 
+pub mod checker;
 pub mod reader;
 mod schema;
 pub mod tables;
 
 use super::{
-    Change, Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError, Stored,
-    Wake,
+    About, Change, Commit, CommitError, Committing, Head, Query, Run, Status, Store, StoreError,
+    Stored, Wake,
     folder::{Folder, OpenError},
     queue::{Group, Queue},
 };
@@ -37,6 +38,7 @@ const CHECKPOINT_FRAMES: u64 = 1_024;
 pub struct SqliteStore {
     queue: Arc<Queue>,
     status: Arc<Mutex<Status>>,
+    closed_cleanly: Option<bool>,
     /// Two, so that a long list does not hold up everybody else.
     readers: [Mutex<Reader>; 2],
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -59,6 +61,7 @@ impl SqliteStore {
     }
 
     fn start(folder: Folder, tables: Tables) -> Result<Self, OpenError> {
+        let closed_cleanly = tables.closed_cleanly();
         let readers = [Mutex::new(tables.reader()?), Mutex::new(tables.reader()?)];
         let checkpointer = tables.checkpointer()?;
         let queue = Arc::new(Queue::default());
@@ -79,6 +82,7 @@ impl SqliteStore {
         Ok(Self {
             queue,
             status,
+            closed_cleanly,
             readers,
             writer: Mutex::new(Some(writer)),
             folder,
@@ -161,6 +165,15 @@ impl Store for SqliteStore {
         Status {
             disk_bytes: self.folder.bytes().unwrap_or(0),
             ..status.clone()
+        }
+    }
+
+    fn about(&self) -> About {
+        About {
+            kind: "SQLite, one database",
+            format: Some(tables::FORMAT.unsigned_abs()),
+            sync: "before every acknowledgement: SQLite's log, synchronous=FULL",
+            closed_cleanly: self.closed_cleanly,
         }
     }
 

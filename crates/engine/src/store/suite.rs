@@ -4,12 +4,13 @@
 //! how a store keeps what it keeps, and nothing about power cuts, which each store tests its own way.
 
 mod commits;
+pub mod killed;
 mod reads;
 mod together;
 
 use super::{Commit, CommitError, Head, INTEGER_MAX, Query, Run, Store, StoreError, Stored, Wake};
 use outlast_core::{arn::ExecutionId, time::Timestamp, wire::ExecutionStatus};
-use std::{fmt, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
 /// Where a store lives.
 pub trait Home {
@@ -22,7 +23,8 @@ pub trait Home {
 #[derive(Debug)]
 pub struct Broken(String);
 
-type Verdict = Result<(), Broken>;
+/// Whether a rule holds.
+pub type Verdict = Result<(), Broken>;
 
 /// A rule and how it is checked.
 type Rule = (&'static str, fn(&mut dyn Home) -> Verdict);
@@ -58,6 +60,12 @@ impl std::error::Error for Broken {}
 impl From<CommitError> for Broken {
     fn from(error: CommitError) -> Self {
         Self(format!("a commit was refused: {error}"))
+    }
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self(format!("the test itself failed: {error}"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::host::{Deed, boot, start};
 use outlast_core::wire::ExecutionStatus;
-use outlast_engine::{Engine, store::memory::MemoryStore};
+use outlast_engine::{Engine, Options, store::memory::MemoryStore};
 use std::{sync::Arc, time::Duration};
 
 /// Waits until everything that was started has been called and sleeps. A paused clock moves when
@@ -40,11 +40,36 @@ async fn sleepers_beyond_the_horizon_cost_no_memory_and_all_wake() {
     for _ in 0..2_000 {
         sleepers.push(start(&engine, "sleeper").await);
     }
+    // Started faster than they are called, and not kept for that either.
+    let resting_max = Options::default().resting_max;
+    assert!(engine.health().loaded <= resting_max);
     all_rest(&engine).await;
-    assert_eq!(engine.health().wakes, 0);
+    let health = engine.health();
+    assert_eq!((health.wakes, health.ready, health.watched), (0, 0, 0));
+    assert!(health.loaded <= resting_max, "{} loaded", health.loaded);
     for sleeper in sleepers {
         let end = engine.end(sleeper).await.unwrap();
         assert_eq!(end.status, ExecutionStatus::Succeeded);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_sleepers_than_fit_into_memory_wake_in_the_same_minute() {
+    const FIT: usize = 60_000;
+    let store = Arc::new(MemoryStore::new());
+    let functions = [("sleeper", Deed::Sleep { seconds: 45 })];
+    let (engine, _) = boot(&store, 1_000, &functions).await;
+    // Once it runs, it keeps the wakes of a minute in memory.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut sleepers = Vec::new();
+    for _ in 0..FIT + 1_000 {
+        sleepers.push(start(&engine, "sleeper").await);
+    }
+    all_rest(&engine).await;
+    assert_eq!(engine.health().wakes, FIT);
+    for sleeper in sleepers {
+        let end = tokio::time::timeout(Duration::from_secs(120), engine.end(sleeper)).await;
+        assert_eq!(end.unwrap().unwrap().status, ExecutionStatus::Succeeded);
     }
 }
 

@@ -49,8 +49,8 @@ struct Host {
 }
 
 /// An engine at a time, on a store, with these functions. It runs until the runtime ends.
-pub(crate) async fn boot(
-    store: &Arc<MemoryStore>,
+pub(crate) async fn boot<S: Store>(
+    store: &Arc<S>,
     origin: u64,
     functions: &[(&str, Deed)],
 ) -> (Engine, Calls) {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod clocks;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod flights;
 #[cfg(test)]
 mod herds;

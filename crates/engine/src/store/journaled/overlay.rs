@@ -361,6 +361,18 @@ impl Overlay {
         }
     }
 
+    /// What is kept: executions, names, wakes, starts, settings.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> [usize; 5] {
+        [
+            self.entries.len(),
+            self.names.len(),
+            self.wakes.len(),
+            self.started.len(),
+            self.settings.len(),
+        ]
+    }
+
     /// The round did not reach the index; the next one takes it along.
     pub(super) fn abandon_round(&mut self, round: &Round) {
         self.damaged_dirty |= round.damaged.is_some();

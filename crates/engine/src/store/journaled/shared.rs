@@ -5,10 +5,13 @@
 
 use super::{
     super::{
-        Change, CommitError, Committing, Status,
+        About, Change, CommitError, Committing, Status,
         folder::{Folder, OpenError},
         queue::{Group, Queue},
-        sqlite::tables::{self, Log, Role, Tables},
+        sqlite::{
+            checker::{Checked, Checker},
+            tables::{self, Check, Log, Role, Tables},
+        },
     },
     INDEX_FILE, JOURNAL_FOLDER, Options, damage,
     indexer::{self, Indexed},
@@ -40,6 +43,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct Shared {
     options: Options,
     damage: Vec<Damage>,
+    closed_cleanly: Option<bool>,
     queue: Queue<Queued>,
     journal: Mutex<Journal>,
     keeper: Keeper,
@@ -49,6 +53,10 @@ pub(super) struct Shared {
     /// There is enough for a round, or the store is closing.
     wanted: Condvar,
     readers: Readers,
+    /// Until the index has been checked, if that is necessary.
+    checker: Mutex<Option<Checker>>,
+    /// The store is closing.
+    closing: Arc<AtomicBool>,
     tables: Mutex<Option<Tables>>,
     poisoned: OnceLock<Arc<str>>,
     full: AtomicBool,
@@ -79,7 +87,13 @@ impl Shared {
         options: Options,
     ) -> Result<Self, OpenError> {
         let path = folder.path().join(INDEX_FILE);
-        let tables = Tables::open(&path, tables::Options::new(Role::Index))?;
+        let mut setup = tables::Options::new(Role::Index);
+        if options.check_first {
+            setup.check = Check::Before;
+        }
+        let tables = Tables::open(&path, setup)?;
+        let closing = Arc::new(AtomicBool::new(false));
+        let checker = tables.checker(&closing)?;
         // Its entry in the folder has to be durable before a segment it covers may go.
         folder
             .sync()
@@ -115,12 +129,15 @@ impl Shared {
             keeper: journal.keeper(),
             folder,
             damage: recovered.damage,
+            closed_cleanly: tables.closed_cleanly(),
             queue: Queue::default(),
             journal: Mutex::new(journal),
             overlay: Mutex::new(overlay),
             indexed: Condvar::new(),
             wanted: Condvar::new(),
             readers: Readers::new(readers),
+            checker: Mutex::new(checker),
+            closing,
             tables: Mutex::new(Some(tables)),
             poisoned: OnceLock::new(),
             full: AtomicBool::new(false),
@@ -171,6 +188,16 @@ impl Shared {
         }
     }
 
+    pub(super) fn about(&self) -> About {
+        About {
+            kind: "a journal, with an index in SQLite behind it",
+            // A folder is as new as the newest part of it.
+            format: Some(tables::FORMAT.unsigned_abs().max(journal::FORMAT.into())),
+            sync: "before every acknowledgement: fdatasync of the journal, shared by all that wait",
+            closed_cleanly: self.closed_cleanly,
+        }
+    }
+
     /// Queues a change; waits only if the queue is full.
     pub(super) fn hand_over(&self, change: Change) -> Committing {
         if let Some(reason) = self.poisoned.get() {
@@ -190,6 +217,7 @@ impl Shared {
 
     /// Refuses changes from now on; those queued are still written.
     pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
         self.queue.close();
     }
 
@@ -271,6 +299,41 @@ impl Shared {
             }
             self.wanted.notify_one();
             overlay = (self.indexed.wait(overlay)).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether the index was not closed and has not been checked since.
+    pub(super) fn is_to_be_checked(&self) -> bool {
+        lock(&self.checker).is_some()
+    }
+
+    /// The checker's thread: reads the whole index, once. A store whose index is damaged stops,
+    /// because what it would go on to acknowledge may rest on what is not true.
+    pub(super) fn check_index(&self) {
+        let Some(checker) = lock(&self.checker).take() else {
+            return;
+        };
+        let checked = checker.run();
+        drop(checker);
+        let mut tables = lock(&self.tables);
+        match (checked, tables.as_mut()) {
+            (Checked::Sound, Some(tables)) => tables.found_sound(),
+            (Checked::Sound, None) => {}
+            (Checked::Damaged(reason), tables) => {
+                let path = self.folder.path().join(INDEX_FILE);
+                let path = path.display();
+                let reason: Arc<str> =
+                    format!("{path} is damaged: {reason}; restore it from a backup").into();
+                self.poison(reason.clone());
+                if let Some(tables) = tables {
+                    tables.found_damaged(reason);
+                }
+                drop(lock(&self.overlay));
+                self.indexed.notify_all();
+            }
+            (Checked::Unfinished(reason), _) => {
+                tracing::warn!(%reason, "the index was not checked; the next open begins again");
+            }
         }
     }
 

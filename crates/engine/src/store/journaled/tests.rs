@@ -1,6 +1,7 @@
 //! The log-first store: the contract, and every way a disk can let it down.
 
 mod boundaries;
+mod checked;
 mod damaged;
 mod killed;
 mod model;
@@ -10,10 +11,10 @@ use crate::{
     disk::sim::{Fault, SimDisk},
     store::{
         CommitError,
+        sqlite::tables::{self, Role, Tables},
         suite::{self, Home, create, follow},
     },
 };
-use std::thread;
 use tempfile::TempDir;
 
 /// Small enough that segments and rounds change all the time.
@@ -25,6 +26,7 @@ fn small() -> Options {
         round_interval: Duration::from_millis(1),
         cached_executions: 2,
         readers: 2,
+        check_first: false,
     }
 }
 
@@ -93,6 +95,18 @@ fn the_store_keeps_the_contract_while_everything_is_indexed_at_once() {
 }
 
 #[test]
+fn it_says_what_it_is_and_how_it_was_found() {
+    let folder = folder();
+    let open = || JournaledStore::open(folder.path(), small()).unwrap();
+    let about = open().about();
+    assert_eq!((about.format, about.closed_cleanly), (Some(1), None));
+    assert!(about.kind.contains("journal") && about.sync.contains("fdatasync"));
+    assert_eq!(open().about().closed_cleanly, Some(true));
+    drop(steps(&folder, &SimDisk::new(1)).unwrap());
+    assert_eq!(open().about().closed_cleanly, Some(false));
+}
+
+#[test]
 fn an_execution_that_closed_before_it_was_indexed_is_indexed_as_one_run() {
     let folder = folder();
     let disk = SimDisk::new(1);
@@ -111,6 +125,28 @@ fn an_execution_that_closed_before_it_was_indexed_is_indexed_as_one_run() {
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].count, 39);
     assert!(matches!(shared.index(), indexer::Indexed::Nothing));
+}
+
+#[test]
+fn of_what_is_indexed_only_so_many_heads_stay_in_memory() {
+    let folder = folder();
+    let options = Options {
+        cached_executions: 10,
+        ..manual()
+    };
+    let disk = Arc::new(SimDisk::new(1));
+    let shared = Shared::open(Folder::open(folder.path()).unwrap(), disk, options).unwrap();
+    for count in [9_u128, 10, 11, 100] {
+        for number in 0..count {
+            let mut sleeper = create(1_000 * count + number, 1);
+            sleeper.head.wake = Some(Timestamp::from_millis(1_000_000));
+            commit(&shared, sleeper).unwrap();
+        }
+        shared.index();
+        let kept = usize::try_from(count.min(10)).unwrap();
+        assert_eq!(shared.overlay().sizes(), [kept, 0, 0, 0, 0]);
+        assert_eq!(shared.overlay().bytes(), 0);
+    }
 }
 
 #[test]

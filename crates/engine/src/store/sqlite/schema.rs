@@ -7,12 +7,16 @@
 //! it would only tear apart what lies together. Secondary orders are indexes and not tables of
 //! their own: SQLite keeps them in step within the transaction, so no ghost can be left behind.
 
-use super::super::folder::OpenError;
+use super::{
+    super::folder::OpenError,
+    checker::{self, Wrong},
+    tables::Options,
+};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use std::{path::Path, time::Duration};
 
 /// The format this release writes, and the newest it reads.
-pub(super) const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 1;
 
 /// Pages of 8 KiB: half the cost of 4 KiB pages per commit, as measured.
 pub(super) const PAGE_BYTES: u32 = 8 * 1024;
@@ -30,6 +34,12 @@ const STATEMENTS: usize = 32;
 
 pub(super) const META_FORMAT: &str = "format";
 pub(super) const META_CLEAN: &str = "clean";
+/// Nobody has it open, and its last transaction is in it.
+pub(super) const CLEAN: i64 = 1;
+/// Somebody has it open, or did and was not able to close it.
+pub(super) const OPEN: i64 = 0;
+/// A check found something wrong.
+pub(super) const DAMAGED: i64 = 2;
 pub(super) const META_ROLE: &str = "role";
 pub(super) const META_POSITION: &str = "position";
 
@@ -105,13 +115,34 @@ impl Role {
     }
 }
 
+/// When the structure of a database that was not closed is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Before it is opened.
+    Before,
+    /// By whoever opened it, beside those who use it; before it is opened if such a check has found
+    /// it damaged.
+    Beside,
+}
+
+/// A database that has been opened to be written.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    /// Whether the last one that had it open closed it, if there was one.
+    pub(super) closed_cleanly: Option<bool>,
+    /// Whether its structure is known to be sound.
+    pub(super) checked: bool,
+}
+
 /// The only connection that writes, to a database whose format and role are known to fit.
-pub(super) fn open_writer(
-    path: &Path,
-    role: Role,
-    cache_bytes: u64,
-) -> Result<Connection, OpenError> {
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE, cache_bytes)?;
+pub(super) fn open_writer(path: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let role = options.role;
+    let connection = connect(
+        path,
+        OpenFlags::SQLITE_OPEN_CREATE,
+        options.writer_cache_bytes,
+    )?;
     let failed = |error: rusqlite::Error| refused(path, &error);
     let existed = is_initialised(&connection).map_err(failed)?;
     if existed {
@@ -144,14 +175,21 @@ pub(super) fn open_writer(
     if !existed {
         initialise(&connection, role).map_err(failed)?;
     }
-    if meta(&connection, META_CLEAN).map_err(failed)? != Some(1) {
+    let state = meta(&connection, META_CLEAN).map_err(failed)?;
+    let clean = state == Some(CLEAN);
+    let wait = options.check == Check::Before || state == Some(DAMAGED);
+    if !clean && wait {
         quick_check(&connection, path)?;
     }
-    put_meta(&connection, META_CLEAN, 0).map_err(failed)?;
+    put_meta(&connection, META_CLEAN, OPEN).map_err(failed)?;
     connection
         .pragma_update(None, "synchronous", role.synchronous())
         .map_err(failed)?;
-    Ok(connection)
+    Ok(Opened {
+        connection,
+        closed_cleanly: existed.then_some(clean),
+        checked: clean || wait,
+    })
 }
 
 /// A connection that reads what has been committed and never waits for the writer.
@@ -230,7 +268,7 @@ fn initialise(connection: &Connection, role: Role) -> rusqlite::Result<()> {
     transaction.execute_batch(TABLES)?;
     put_meta(&transaction, META_FORMAT, FORMAT)?;
     put_meta(&transaction, META_ROLE, role.number())?;
-    put_meta(&transaction, META_CLEAN, 1)?;
+    put_meta(&transaction, META_CLEAN, CLEAN)?;
     transaction.commit()
 }
 
@@ -271,14 +309,11 @@ fn check_format(connection: &Connection, path: &Path, role: Role) -> Result<(), 
 }
 
 fn quick_check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
-    let found: String = connection
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(|error| refused(path, &error))?;
-    if found == "ok" {
-        return Ok(());
-    }
-    Err(OpenError::Damaged {
-        path: path.to_owned(),
-        reason: found.into(),
+    checker::quick_check(connection).map_err(|wrong| match wrong {
+        Wrong::Structure(reason) => OpenError::Damaged {
+            path: path.to_owned(),
+            reason,
+        },
+        Wrong::Read(error) => refused(path, &error),
     })
 }

@@ -8,23 +8,26 @@
 
 use super::{
     super::{Change, Commit, CommitError, Head, StoreError, folder::OpenError},
+    checker::Checker,
     reader::{self, Reader},
-    schema::{self, FRAME_HEADER_BYTES, META_CLEAN, META_POSITION, PAGE_BYTES},
+    schema::{self, FRAME_HEADER_BYTES, META_CLEAN, META_POSITION, Opened, PAGE_BYTES},
 };
 use outlast_core::{arn::ExecutionId, time::Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
-pub use super::schema::Role;
+pub use super::schema::{Check, FORMAT, Role};
 
 /// How tables are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// What they are for.
     pub role: Role,
+    /// When they are checked, if the last end was not clean.
+    pub check: Check,
     /// Memory for pages of the writer.
     pub writer_cache_bytes: u64,
     /// Memory for pages of each reader.
@@ -36,6 +39,12 @@ impl Options {
     pub fn new(role: Role) -> Self {
         Self {
             role,
+            // What an index says wrongly the journal before it does not, and a crash cannot tear
+            // it: see ADR 0009.
+            check: match role {
+                Role::CommitPoint => Check::Before,
+                Role::Index => Check::Beside,
+            },
             writer_cache_bytes: 32 * 1024 * 1024,
             reader_cache_bytes: 4 * 1024 * 1024,
         }
@@ -48,6 +57,8 @@ pub struct Tables {
     connection: Connection,
     path: PathBuf,
     options: Options,
+    closed_cleanly: Option<bool>,
+    checked: bool,
     poisoned: Option<Arc<str>>,
     #[cfg(test)]
     pub(in super::super) fail_next_commit: Option<rusqlite::ffi::Error>,
@@ -82,20 +93,56 @@ impl Log {
 
 impl Tables {
     /// Opens the database at `path`, making it if it is not there. After an end that was not clean
-    /// its structure is checked, which reads all of it.
+    /// its structure is to be checked, which reads all of it: here, or by a [`Checker`].
     ///
     /// # Errors
     /// When its format is newer, its role is another, it is damaged, or the disk refuses.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let connection = schema::open_writer(path, options.role, options.writer_cache_bytes)?;
+        let Opened {
+            connection,
+            closed_cleanly,
+            checked,
+        } = schema::open_writer(path, &options)?;
         Ok(Self {
             connection,
             path: path.to_owned(),
             options,
+            closed_cleanly,
+            checked,
             poisoned: None,
             #[cfg(test)]
             fail_next_commit: None,
         })
+    }
+
+    /// Whether the database was closed before it was opened now; nothing if it is new.
+    pub fn closed_cleanly(&self) -> Option<bool> {
+        self.closed_cleanly
+    }
+
+    /// What checks the structure, for another thread, if that is still to be done. It gives up when
+    /// `stop` becomes true.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn checker(&self, stop: &Arc<AtomicBool>) -> Result<Option<Checker>, OpenError> {
+        (!self.checked)
+            .then(|| Checker::open(&self.path, stop.clone()))
+            .transpose()
+    }
+
+    /// The structure has been checked and is sound.
+    pub fn found_sound(&mut self) {
+        self.checked = true;
+    }
+
+    /// The structure has been checked and is not sound. Nothing is applied any more, and the next
+    /// open checks before anything else.
+    pub fn found_damaged(&mut self, reason: Arc<str>) {
+        if let Err(error) = schema::put_meta(&self.connection, META_CLEAN, schema::DAMAGED) {
+            tracing::warn!(%error, "the damage could not be noted");
+        }
+        self.poisoned = Some(reason);
     }
 
     /// Another view of the same database, for another thread: it sees what has been applied.
@@ -163,12 +210,17 @@ impl Tables {
     }
 
     /// Copies the log into the database and notes a clean end, so that the next open is quick. A
-    /// failure costs nothing but that.
+    /// failure costs nothing but that. What still has to be checked is left to be checked.
     pub fn close(self) {
         if self.poisoned.is_some() {
             return;
         }
-        let closed = schema::put_meta(&self.connection, META_CLEAN, 1)
+        let end = if self.checked {
+            schema::CLEAN
+        } else {
+            schema::OPEN
+        };
+        let closed = schema::put_meta(&self.connection, META_CLEAN, end)
             .and_then(|()| log(&self.connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
         if let Err(error) = closed {
             tracing::warn!(%error, "the database was not closed cleanly");
@@ -239,6 +291,11 @@ impl Tables {
 
 #[cfg(test)]
 impl Tables {
+    /// Brings the database file up to date.
+    pub(in super::super) fn copy_log(&self) {
+        log(&self.connection, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    }
+
     /// Makes a disk of this many pages.
     pub(in super::super) fn limit_pages(&self, pages: i64) {
         let _: i64 = self

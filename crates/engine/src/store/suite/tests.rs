@@ -1,54 +1,19 @@
 //! The suite finds a store that breaks a rule.
 
 use super::*;
-use crate::store::{Committing, Status, memory::MemoryStore};
+use crate::store::{Committing, layer::Layer, memory::MemoryStore};
 
 /// A store that forgets to compare versions when it deletes.
 struct Careless(MemoryStore);
 
-impl Store for Careless {
-    fn commit(&self, commit: Commit) -> Committing {
-        self.0.commit(commit)
+impl Layer for Careless {
+    fn behind(&self) -> &dyn Store {
+        &self.0
     }
     fn delete(&self, execution: ExecutionId, _: u64) -> Committing {
         let found = self.0.head(execution).ok().flatten();
         self.0
             .delete(execution, found.map_or(0, |head| head.version))
-    }
-    fn head(&self, execution: ExecutionId) -> Result<Option<Head>, StoreError> {
-        self.0.head(execution)
-    }
-    fn load(&self, execution: ExecutionId) -> Result<Option<Stored>, StoreError> {
-        self.0.load(execution)
-    }
-    fn records(&self, id: ExecutionId, from: u64, max: usize) -> Result<Vec<Run>, StoreError> {
-        self.0.records(id, from, max)
-    }
-    fn find(&self, function: &str, name: &str) -> Result<Option<ExecutionId>, StoreError> {
-        self.0.find(function, name)
-    }
-    fn due(
-        &self,
-        after: Option<Wake>,
-        until: Timestamp,
-        max: usize,
-    ) -> Result<Vec<Wake>, StoreError> {
-        self.0.due(after, until, max)
-    }
-    fn list(&self, query: &Query) -> Result<Vec<(ExecutionId, Head)>, StoreError> {
-        self.0.list(query)
-    }
-    fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.setting(key)
-    }
-    fn put_setting(&self, key: &str, value: Vec<u8>) -> Committing {
-        self.0.put_setting(key, value)
-    }
-    fn status(&self) -> Status {
-        self.0.status()
-    }
-    fn close(&self) {
-        self.0.close();
     }
 }
 

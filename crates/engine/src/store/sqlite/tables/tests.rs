@@ -190,6 +190,8 @@ fn the_commit_point_waits_for_the_disk_and_has_large_pages() {
     assert_eq!(value("synchronous"), 2);
     assert_eq!(value("page_size"), 8_192);
     assert_eq!(value("foreign_keys"), 0);
+    // In KiB: what pages may take in memory, however large the database.
+    assert_eq!(value("cache_size"), -32 * 1_024);
     assert_eq!(value("wal_autocheckpoint"), 8_192);
 }
 
