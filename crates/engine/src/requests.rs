@@ -527,12 +527,10 @@ pub fn execution_id(arn: &str) -> Result<ExecutionId, Error> {
 
 /// An execution that is not there has no token either: to a handler that writes, both are one.
 fn stale_if_missing(error: Error) -> Error {
-    match error {
-        Error::Rejected(rejection) if rejection.code == Code::ResourceNotFound => {
-            Error::Rejected(Rejection::stale_token("there is no such execution"))
-        }
-        other => other,
+    if matches!(&error, Error::Rejected(rejection) if rejection.code == Code::ResourceNotFound) {
+        return Error::Rejected(Rejection::stale_token("there is no such execution"));
     }
+    error
 }
 
 /// The engine's own settings have names of their own.

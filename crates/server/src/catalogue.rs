@@ -14,15 +14,17 @@ pub(crate) use entry::Entry;
 use crate::{answer::Answer, error::ApiError};
 use hyper::{Request, body::Incoming};
 use outlast_core::{
-    Rejection,
+    Outcome, Rejection,
     arn::{Function, FunctionReference},
     id::{digest128, uuid},
+    intent::InvokeOutcome,
     schedule::Share,
     time::iso,
+    wire::ErrorObject,
 };
 use outlast_engine::{
     Engine, Registered,
-    invoker::{BoxFuture, Invoker},
+    invoker::{BoxFuture, Call, Invoker, PlainCall},
 };
 use std::{
     collections::BTreeMap,
@@ -43,6 +45,12 @@ pub trait Hosts: Send + Sync + 'static {
     /// a host that keeps something for it goes on with that.
     fn invoker(&self, configuration: &FunctionConfiguration, version: &str) -> Arc<dyn Invoker>;
 
+    /// Whether the invokers end a call themselves when the function's timeout has passed, counted
+    /// from the moment a handler has it. Otherwise the engine does, from the moment it asks.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     /// A version of a function, or the whole function, is gone.
     fn removed(&self, _function: &str, _version: Option<&str>) {}
 
@@ -56,6 +64,31 @@ pub trait Hosts: Send + Sync + 'static {
     ) -> Option<BoxFuture<'static, Answer>> {
         None
     }
+}
+
+/// Functions that are known and that nobody runs: their executions wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Unhosted;
+
+impl Hosts for Unhosted {
+    fn invoker(&self, _: &FunctionConfiguration, _: &str) -> Arc<dyn Invoker> {
+        Arc::new(Self)
+    }
+}
+
+impl Invoker for Unhosted {
+    fn invoke(&self, call: Call) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move { Outcome::NotStarted(unhosted(&call.function)) })
+    }
+
+    fn invoke_plain(&self, call: PlainCall) -> BoxFuture<'_, InvokeOutcome> {
+        Box::pin(async move { InvokeOutcome::Failed(unhosted(&call.function)) })
+    }
+}
+
+fn unhosted(function: &Function) -> ErrorObject {
+    let message = format!("nobody runs the function {function}");
+    ErrorObject::new("ResourceNotReadyException", message)
 }
 
 /// The partition, region and account of functions that do not say theirs.
@@ -357,10 +390,11 @@ impl Inner {
             if known == Some(configuration) {
                 continue;
             }
+            let timeout = Some(Duration::from_secs(configuration.timeout_seconds().into()));
             self.engine.register(Registered {
                 function: function.clone(),
                 config: configuration.durable_config().cloned(),
-                timeout: Some(Duration::from_secs(configuration.timeout_seconds().into())),
+                timeout: timeout.filter(|_| !self.hosts.keeps_time()),
                 share: Share::default(),
                 invoker: self.hosts.invoker(configuration, &function.version),
             });
