@@ -148,7 +148,7 @@ fn environment(endpoint: &str) -> String {
     format!(
         "\nfor the AWS CLI and the AWS SDKs:\n\
          export AWS_ENDPOINT_URL_LAMBDA={endpoint}\n\
-         export AWS_REGION={region}\n\
+         export AWS_REGION={region} AWS_DEFAULT_REGION={region}\n\
          export AWS_ACCESS_KEY_ID=dev\n\
          export AWS_SECRET_ACCESS_KEY=dev\n",
         region = account.region

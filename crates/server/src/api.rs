@@ -26,7 +26,12 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Bodies up to this many bytes are not counted: they are there at once, or cost little.
+const SMALL_BODY_BYTES: usize = 16_384;
+/// Room for bodies is given out in pieces of this many bytes.
+const ROOM_BYTES: usize = 1_024;
 
 /// Everything that operations need.
 pub(crate) struct Api {
@@ -35,6 +40,8 @@ pub(crate) struct Api {
     options: Arc<Options>,
     /// Places for calls that nobody waits for.
     background: Arc<Semaphore>,
+    /// Pieces of room for bodies that are being received.
+    rooms: Semaphore,
     requests: RequestIds,
 }
 
@@ -47,7 +54,13 @@ pub(crate) struct Asked<'a> {
 
 impl Api {
     pub(crate) fn new(engine: Engine, catalogue: Catalogue, options: Arc<Options>) -> Self {
+        // Even the largest body must find room when it is alone.
+        let bodies_bytes = options.bodies_bytes_max.max(options.body_bytes_max);
+        let rooms = bodies_bytes
+            .div_ceil(ROOM_BYTES)
+            .min(Semaphore::MAX_PERMITS);
         Self {
+            rooms: Semaphore::new(rooms),
             background: Arc::new(Semaphore::new(options.background_max)),
             requests: RequestIds::new(&engine.random()),
             engine,
@@ -103,9 +116,15 @@ impl Api {
             return Ok(Bytes::new());
         }
         let bytes_max = self.options.body_bytes_max;
-        if body.size_hint().lower() > bytes_max as u64 {
+        let announced = body.size_hint();
+        if announced.lower() > bytes_max as u64 {
             return Err(ApiError::too_large(bytes_max));
         }
+        let bytes = announced.upper().map_or(bytes_max, |upper| {
+            usize::try_from(upper).unwrap_or(bytes_max).min(bytes_max)
+        });
+        // Clients that send large bodies slowly, or never, must not fill the memory together.
+        let _room = self.room(bytes).await?;
         let collecting = Limited::new(body, bytes_max).collect();
         match tokio::time::timeout(self.options.body_timeout, collecting).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
@@ -114,6 +133,22 @@ impl Api {
                 "the body could not be read: {error}"
             ))),
             Err(_) => Err(ApiError::serialization("the body took too long to arrive")),
+        }
+    }
+
+    /// Room for a body of so many bytes, while it is received.
+    async fn room(&self, bytes: usize) -> Result<Option<SemaphorePermit<'_>>, ApiError> {
+        if bytes <= SMALL_BODY_BYTES {
+            return Ok(None);
+        }
+        let pieces = u32::try_from(bytes.div_ceil(ROOM_BYTES)).unwrap_or(u32::MAX);
+        let entering = self.rooms.acquire_many(pieces);
+        match tokio::time::timeout(self.options.body_timeout / 2, entering).await {
+            Ok(Ok(room)) => Ok(Some(room)),
+            Ok(Err(_)) | Err(_) => Err(ApiError::of(
+                outlast_core::Code::TooManyRequests,
+                "too many large bodies are being received",
+            )),
         }
     }
 }

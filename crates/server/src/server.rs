@@ -22,6 +22,8 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 pub struct Options {
     /// Bytes of one request's body, at most.
     pub body_bytes_max: usize,
+    /// Bytes of all bodies that are being received, at most; small ones are not counted.
+    pub bodies_bytes_max: usize,
     /// Connections at the same time; more wait to be accepted.
     pub connections_max: usize,
     /// How long a client may take for the headers of a request, or leave a connection idle.
@@ -40,6 +42,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             body_bytes_max: 8 * 1_048_576,
+            bodies_bytes_max: 512 * 1_048_576,
             connections_max: 16_384,
             header_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(60),

@@ -301,10 +301,14 @@ impl From<FunctionConfiguration> for Map<String, Value> {
 /// Which function the members are of: its name, and where it lives.
 fn function(members: &Members, account: &Account) -> Result<Function, ApiError> {
     let name: FunctionReference = members.required("FunctionName")?.parse()?;
-    let arn = members.text("FunctionArn")?;
-    let arn: Option<FunctionReference> = arn.map(str::parse).transpose()?;
+    let text = members.text("FunctionArn")?;
+    let partition = text.and_then(|text| text.split(':').nth(1));
+    let arn: Option<FunctionReference> = text.map(str::parse).transpose()?;
     if arn.as_ref().is_some_and(|arn| arn.name != name.name) {
         return Err(ApiError::invalid("FunctionArn names another function"));
+    }
+    if arn.as_ref().is_some_and(|arn| arn.region.is_none()) {
+        return Err(ApiError::invalid("FunctionArn is not an ARN"));
     }
     if name.qualifier.is_some() {
         return Err(ApiError::invalid("a new function's name has no qualifier"));
@@ -317,7 +321,7 @@ fn function(members: &Members, account: &Account) -> Result<Function, ApiError> 
     let region = name.region.or_else(|| arn?.region.clone());
     let number = name.account.or_else(|| arn?.account.clone());
     Ok(Function {
-        partition: account.partition.clone(),
+        partition: partition.map_or_else(|| account.partition.clone(), Into::into),
         region: region.map_or_else(|| account.region.clone(), Into::into),
         account: number.map_or_else(|| account.account.clone(), Into::into),
         name: name.name.into(),

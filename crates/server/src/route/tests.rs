@@ -1,6 +1,7 @@
 //! Routes as the clients write them.
 
 use super::*;
+use outlast_core::random::SplitMix64;
 
 const ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:f:$LATEST/durable-execution/n/i";
 const ENCODED: &str = "arn%3Aaws%3Alambda%3Aus-east-1%3A000000000000%3Afunction%3Af%3A%24LATEST\
@@ -200,4 +201,50 @@ fn a_query_gives_first_and_all_values_decoded() {
         Err(RouteError::Malformed)
     );
     assert_eq!(Query::new(None).get("a"), Ok(None));
+}
+
+/// The next of some characters that paths are made of, and of those that they are not.
+fn character(random: &mut SplitMix64) -> char {
+    let characters = b"/%:$ab2Fz0?&=+-_. \xff".map(char::from);
+    let index = random.next_u64() % characters.len() as u64;
+    characters[usize::try_from(index).unwrap()]
+}
+
+#[test]
+fn no_path_or_query_makes_it_panic() {
+    let prefixes = [
+        "",
+        "/2025-12-01/durable-executions/",
+        "/2025-12-01/durable-execution-callbacks/",
+        "/2025-12-01/functions/",
+        "/2015-03-31/functions/",
+        "/outlast/v1/executions/",
+        "/functions/",
+    ];
+    let methods = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
+    for seed in 0..20_000 {
+        let mut random = SplitMix64::new(seed);
+        let length = random.next_u64() % 40;
+        let tail: String = (0..length).map(|_| character(&mut random)).collect();
+        for prefix in prefixes {
+            let path = format!("{prefix}{tail}");
+            for method in &methods {
+                let _ = route(method, &path);
+            }
+        }
+        let _ = Query::new(Some(&tail)).all("a");
+    }
+}
+
+#[test]
+fn whatever_is_encoded_is_decoded() {
+    for seed in 0..5_000 {
+        let mut random = SplitMix64::new(seed);
+        let text: String = (0..20).map(|_| character(&mut random)).collect();
+        let encoded: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        assert_eq!(decode(&encoded).unwrap(), text);
+        let path = format!("/2015-03-31/functions/{encoded}");
+        let expected = Route::Function(text.into(), FunctionAction::Get);
+        check(Method::GET, &path, Ok(expected));
+    }
 }

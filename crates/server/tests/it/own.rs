@@ -98,20 +98,42 @@ async fn an_execution_is_deleted_after_its_end_and_its_name_is_free() {
 #[tokio::test]
 async fn a_worker_is_told_at_once_when_something_changed() {
     let home = Home::new().await;
-    let arn = home.start(json!([{"callback": {}}, {"hang": 1}])).await;
-    for token in [
+    let arn = home.start(json!([{"poll": 60}])).await;
+    let event = home.event(&arn, "CallbackStarted").await;
+    let id = &event["CallbackStartedDetails"]["CallbackId"];
+    let id = id.as_str().unwrap();
+    let path = format!("/2025-12-01/durable-execution-callbacks/{id}/succeed");
+    home.post(&path, "1").await.ok(200);
+    let ended = home.until(&arn, "SUCCEEDED").await;
+    assert_eq!(ended["Result"], r#"[true,"SUCCEEDED"]"#);
+}
+
+#[tokio::test]
+async fn a_worker_is_told_after_a_while_that_nothing_changed() {
+    let home = Home::new().await;
+    let reply = home.play(&[], json!([{"poll": 1}])).await;
+    assert_eq!(reply.ok(200), json!([false, "STARTED"]));
+}
+
+#[tokio::test]
+async fn only_the_invocation_that_runs_may_ask_what_changed() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"hang": 1}])).await;
+    for query in [
         "",
         "?CheckpointToken=",
         "?CheckpointToken=dG9rZW4x&WaitSeconds=0",
+        "?CheckpointToken=dG9rZW4x&WaitSeconds=61",
     ] {
-        let reply = home.get(&own(&arn, &format!("/changed{token}"))).await;
+        let reply = home.get(&own(&arn, &format!("/changed{query}"))).await;
         reply.refused(400, "ValidationException");
     }
-    let reply = home
-        .get(&own(&arn, "/changed?CheckpointToken=dG9rZW4x"))
-        .await;
-    let message = reply.refused(400, "InvalidParameterValueException");
-    assert!(message.starts_with("Invalid checkpoint token"), "{message}");
+    for seconds in [1, 60] {
+        let query = format!("/changed?CheckpointToken=dG9rZW4x&WaitSeconds={seconds}");
+        let reply = home.get(&own(&arn, &query)).await;
+        let message = reply.refused(400, "InvalidParameterValueException");
+        assert!(message.starts_with("Invalid checkpoint token"), "{message}");
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //!
 //! The input is a list of operations: `{"step": VALUE}`, `{"wait": SECONDS}`,
 //! `{"callback": OPTIONS}`, `{"signal": NAME}`, `{"invoke": FUNCTION, "payload": VALUE}`,
+//! `{"poll": SECONDS}` (a callback that the handler waits for without suspending),
 //! `{"return": VALUE}`, `{"fail": MESSAGE}`, `{"raise": MESSAGE}`, `{"hang": true}`.
 
 use crate::client::{Client, encode};
@@ -165,9 +166,25 @@ impl Play {
             }
         }
         match self.status(id).unwrap().as_str() {
+            "STARTED" if kind == "poll" => self.poll(value).await,
             "STARTED" | "PENDING" => Went::Suspended,
             _ => Went::On,
         }
+    }
+
+    /// Waits for a change and ends with what the server said and what it then knew.
+    async fn poll(&mut self, seconds: &Value) -> Went {
+        let path = format!(
+            "/outlast/v1/executions/{}/changed?CheckpointToken={}&WaitSeconds={seconds}",
+            self.path,
+            encode(&self.token)
+        );
+        let reply = self.server.get(&path).await.json();
+        self.checkpoint(json!([])).await;
+        let last = self.operations.last().unwrap()["Status"].clone();
+        let result = json!([reply["Changed"], last]).to_string();
+        let output = InvocationOutput::succeeded(Some(result.into()));
+        Went::Ended(Outcome::Output(output))
     }
 
     fn status(&self, id: &str) -> Option<String> {
@@ -210,6 +227,8 @@ fn updates(id: &str, line: &Value) -> Value {
     if let Some(seconds) = line.get("wait") {
         put("Type", "WAIT".into());
         put("WaitOptions", json!({"WaitSeconds": seconds}));
+    } else if line.get("poll").is_some() {
+        put("Type", "CALLBACK".into());
     } else if let Some(options) = line.get("callback") {
         put("Type", "CALLBACK".into());
         put("CallbackOptions", options.clone());

@@ -65,6 +65,30 @@ async fn a_body_that_is_too_long_is_refused_with_or_without_a_length() {
 }
 
 #[tokio::test]
+async fn large_bodies_that_never_arrive_do_not_fill_the_memory() {
+    let options = Options {
+        body_bytes_max: 100_000,
+        bodies_bytes_max: 100_000,
+        body_timeout: Duration::from_millis(400),
+        ..Options::default()
+    };
+    let home = Home::with(options).await;
+    let body = |bytes: usize| format!("\"{}\"", "x".repeat(bytes));
+    let mut stalled = TcpStream::connect(home.client.0).await.unwrap();
+    let head = "POST /2015-03-31/functions HTTP/1.1\r\nhost: h\r\ncontent-length: 90000\r\n\r\n";
+    stalled.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let large = home.invoke("play:$LATEST", &[], body(50_000)).await;
+    large.refused(429, "TooManyRequestsException");
+    home.invoke("play:$LATEST", &[], body(10_000)).await.ok(200);
+    home.eventually(async || {
+        let large = home.invoke("play:$LATEST", &[], body(50_000)).await;
+        large.status.is_success().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_client_that_expects_to_be_asked_to_continue_is() {
     let home = Home::new().await;
     let mut stream = TcpStream::connect(home.client.0).await.unwrap();
