@@ -1,7 +1,7 @@
 //! What the program can be asked, and within which bounds. Nothing is done here.
 
 use clap::{Args, Parser, Subcommand, builder::RangedU64ValueParser};
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// Clients at the same time, at most.
 const CONCURRENCY_MAX: u64 = 65_536;
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Check a data folder that no engine has open.
     Doctor(Doctor),
+    /// Serve the durable-execution API of AWS Lambda from a data folder.
+    Serve(Serve),
 }
 
 /// How to measure.
@@ -167,6 +169,29 @@ pub(crate) struct Doctor {
     /// Also read every record of every execution, and compare it with what is derived from it.
     #[arg(long)]
     pub(crate) deep: bool,
+}
+
+/// `outlast serve`
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4777")]
+    pub(crate) listen: SocketAddr,
+    /// The data folder.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        env = "OUTLAST_DATA",
+        default_value = ".outlast",
+        hide_env_values = true
+    )]
+    pub(crate) data: PathBuf,
+    /// A JSON file with an object of function configurations by name, in the shape of AWS Lambda.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) functions: Option<PathBuf>,
+    /// Open to everybody on this machine: no keys, loopback only.
+    #[arg(long)]
+    pub(crate) dev: bool,
 }
 
 fn within<T: TryFrom<u64> + Clone + Send + Sync>(min: u64, max: u64) -> RangedU64ValueParser<T> {

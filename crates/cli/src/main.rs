@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod doctor;
 mod output;
+mod serve;
 
 use crate::{
     arguments::{Arguments, Command},
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let verdict = match arguments.command {
         Command::Bench(bench) => bench::run(bench, &output),
         Command::Doctor(doctor) => doctor::run(&doctor, &output),
+        Command::Serve(serve) => serve::run(&serve, &output),
     };
     match verdict {
         Ok(Verdict::Good) => ExitCode::SUCCESS,

@@ -223,6 +223,24 @@ pub struct FunctionReference {
     pub qualifier: Option<String>,
 }
 
+impl fmt::Display for FunctionReference {
+    /// As much of an ARN as is known; reads back as the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.region, &self.account) {
+            (Some(region), Some(account)) => {
+                write!(f, "arn:aws:lambda:{region}:{account}:function:")?;
+            }
+            (None, Some(account)) => write!(f, "{account}:function:")?,
+            (_, None) => {}
+        }
+        f.write_str(&self.name)?;
+        match &self.qualifier {
+            Some(qualifier) => write!(f, ":{qualifier}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl FromStr for FunctionReference {
     type Err = Rejection;
 
@@ -421,6 +439,7 @@ mod tests {
                 assert_eq!(read.account.as_deref(), account, "{text}");
                 assert_eq!(read.name, "f-1_a", "{text}");
                 assert_eq!(read.qualifier.as_deref(), qualifier, "{text}");
+                assert_eq!(read.to_string().parse(), Ok(read), "{text}");
             };
         check("f-1_a", None, None, None);
         check("f-1_a:$LATEST", None, None, Some("$LATEST"));

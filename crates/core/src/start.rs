@@ -43,6 +43,16 @@ pub struct Start {
     pub parent: Option<ParentLink>,
 }
 
+impl Start {
+    /// Whether name, tenant, settings and input are acceptable: what starting asks first.
+    ///
+    /// # Errors
+    /// When one of them is not.
+    pub fn check(&self) -> Result<(), Rejection> {
+        check(self)
+    }
+}
+
 impl Execution {
     /// Starts an execution. Its records must be committed before anybody is told its ARN.
     ///

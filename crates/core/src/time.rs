@@ -2,6 +2,8 @@
 //!
 //! There is no clock here. Whoever calls the core says what time it is.
 
+pub mod iso;
+
 use core::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 

@@ -4,7 +4,7 @@ use crate::{
     execution::Execution,
     operation::{Detail, Operation},
     record::HoldCause,
-    time::Timestamp,
+    time::{Timestamp, iso::utc},
     wire::{ExecutionStatus, OperationType},
 };
 use alloc::{
@@ -115,42 +115,5 @@ fn what(operation: &Operation) -> String {
             )
         }
         _ => format!("operation {name} since {since}"),
-    }
-}
-
-/// The moment in ISO 8601, UTC.
-pub(crate) fn utc(at: Timestamp) -> String {
-    let seconds = at.as_millis() / 1_000;
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Civil date from days, on a calendar whose year begins in March so that leap days come last.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = (shifted_month + 2) % 12 + 1;
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_written_in_utc() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_767_225_600, "2026-01-01T00:00:00Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(utc(Timestamp::from_millis(seconds * 1_000)), text);
-        }
     }
 }

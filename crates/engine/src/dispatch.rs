@@ -4,6 +4,7 @@ use crate::{
     cell::Mail,
     engine::{Flight, Inner, LOOK_AGAIN_MS, lock, read},
     error::Error,
+    function::Known,
     invoker::Call,
 };
 use outlast_core::{
@@ -192,8 +193,14 @@ impl Inner {
         input: InvocationInput,
     ) -> Outcome {
         let Function { name, version, .. } = &profile.arn.function;
-        let registered = read(&self.registry).get(name, version).cloned();
+        let (registered, known) = {
+            let registry = read(&self.registry);
+            (registry.get(name, version).cloned(), registry.known)
+        };
         let Some(registered) = registered else {
+            if known == Known::ByCatalogue {
+                return Outcome::function_missing(&profile.arn.function.to_string());
+            }
             let message = format!("no host serves the function {name}:{version}");
             let error = ErrorObject::new("ResourceNotReadyException", message);
             return Outcome::NotStarted(error);

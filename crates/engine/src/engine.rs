@@ -10,7 +10,7 @@ use crate::{
     clock::Clock,
     error::Error,
     frame,
-    function::{Registered, Registry},
+    function::{Known, Registered, Registry},
     invoker::BoxFuture,
     quarantine::Quarantine,
     random::Random,
@@ -61,6 +61,8 @@ pub struct Options {
     pub resting_max: usize,
     /// How long [`Engine::shut_down`] lets handlers finish.
     pub grace: Duration,
+    /// Who says which functions there are.
+    pub known: Known,
 }
 
 impl Default for Options {
@@ -71,6 +73,7 @@ impl Default for Options {
             ready_max: 16_384,
             resting_max: 1_024,
             grace: Duration::from_secs(10),
+            known: Known::default(),
         }
     }
 }
@@ -173,7 +176,7 @@ impl Engine {
             random: parts.random,
             keys,
             runtime: Handle::current(),
-            registry: RwLock::default(),
+            registry: RwLock::new(Registry::new(options.known)),
             cells: Cells::new(options.resting_max),
             quarantine: Quarantine::default(),
             wakes: Wakes::default(),
@@ -194,11 +197,24 @@ impl Engine {
         WeakEngine(Arc::downgrade(&self.inner))
     }
 
-    /// Makes a function known. Executions of functions that are not known wait.
+    /// Makes a function known. What becomes of executions of others is for [`Known`] to say.
     pub fn register(&self, function: Registered) {
         let (name, share) = (function.function.name.clone(), function.share);
         write(&self.inner.registry).put(function);
         lock(&self.inner.dispatcher).set_share(name, share);
+    }
+
+    /// Forgets one version of a function, or the function.
+    pub fn unregister(&self, name: &str, version: Option<&str>) {
+        write(&self.inner.registry).remove(name, version);
+        if version.is_none() {
+            lock(&self.inner.dispatcher).forget_share(&name.into());
+        }
+    }
+
+    /// Sets the aliases of a function that is known: names that stand for its versions.
+    pub fn set_aliases(&self, name: &str, aliases: BTreeMap<Arc<str>, Arc<str>>) {
+        write(&self.inner.registry).set_aliases(name, aliases);
     }
 
     /// Takes up what was in flight when the store was last used, and wakes what is due, until the
@@ -208,12 +224,18 @@ impl Engine {
         self.inner.keep_awake().await;
     }
 
-    /// Starts an execution, or finds the one that an equal start created before.
+    /// Starts an execution, or finds the one that an equal start created before. It goes on if
+    /// nobody waits for it any more: what is stored must also be called.
     ///
     /// # Errors
     /// When the start is refused or cannot be stored.
     pub async fn start(&self, start: Start) -> Result<Started, Error> {
-        self.inner.start(start).await
+        let inner = self.inner.clone();
+        let starting = self
+            .inner
+            .runtime
+            .spawn(async move { inner.start(start).await });
+        starting.await.unwrap_or_else(|_| Err(self.inner.gone()))
     }
 
     /// Decides an input for an execution; the answer is durable.

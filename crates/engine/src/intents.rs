@@ -111,23 +111,22 @@ impl Inner {
         id: ExecutionId,
         invoke: PlainInvoke,
     ) -> Result<(), Error> {
-        let found = read(&self.registry).find(&invoke.function_name).cloned();
+        let found = read(&self.registry)
+            .pinned(&invoke.function_name, &invoke.version)
+            .cloned();
         let outcome = match found {
-            Err(error) => InvokeOutcome::Failed(error),
+            Err(missing) => {
+                InvokeOutcome::Failed(ErrorObject::new(missing.code.name(), missing.message))
+            }
             Ok(registered) => {
-                let call = registered.invoker.invoke_plain(PlainCall {
+                let call = PlainCall {
                     function: registered.function.clone(),
                     input: invoke.input,
                     tenant: invoke.tenant,
                     trace: invoke.trace,
-                });
-                match registered.timeout {
-                    None => call.await,
-                    Some(limit) => tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
-                        let seconds = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX);
-                        InvokeOutcome::timed_out(seconds)
-                    }),
-                }
+                    client_context: None,
+                };
+                registered.call_plain(call).await
             }
         };
         self.invoked(id, invoke.operation, outcome).await

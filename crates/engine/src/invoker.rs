@@ -16,7 +16,7 @@ pub trait Invoker: Send + Sync + 'static {
     /// Calls the handler once and tells how that ended. Dropping the future abandons the call.
     fn invoke(&self, call: Call) -> BoxFuture<'_, Outcome>;
 
-    /// Calls an ordinary function once, for a chained invoke.
+    /// Calls an ordinary function once.
     fn invoke_plain(&self, call: PlainCall) -> BoxFuture<'_, InvokeOutcome> {
         let name = call.function.name.clone();
         Box::pin(async move {
@@ -56,4 +56,6 @@ pub struct PlainCall {
     pub tenant: Option<String>,
     /// The trace header to pass on.
     pub trace: Option<String>,
+    /// The client context of a synchronous call.
+    pub client_context: Option<String>,
 }

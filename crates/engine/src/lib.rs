@@ -30,5 +30,5 @@ mod wakes;
 pub use check::{Sound, check};
 pub use engine::{Engine, Options, Parts, Started, WeakEngine};
 pub use error::Error;
-pub use function::Registered;
+pub use function::{Known, Registered};
 pub use requests::{End, Health, HistoryPart, execution_id};

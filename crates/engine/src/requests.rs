@@ -5,16 +5,17 @@ use crate::{
     engine::{Engine, Inner, lock},
     error::Error,
     frame,
-    store::{Head, Query, Status},
+    function::Registered,
+    store::{About, Head, Query, Status},
 };
 use outlast_core::{
-    Execution, Input, Record, Rejection, Reply,
+    Code, Execution, Input, Record, Rejection, Reply,
     arn::{ExecutionArn, ExecutionId, Function},
     delivery::{Arrival, Delivery, Receipt},
     describe::Description,
     history::{Page, Query as HistoryQuery},
     time::Timestamp,
-    token::CallbackId,
+    token::{CallbackId, CheckpointToken},
     wire::{
         CheckpointRequest, CheckpointResponse, DurableConfig, ErrorObject, ExecutionStatus,
         Payload, StatePage,
@@ -81,7 +82,8 @@ impl Engine {
         execution: ExecutionId,
         request: CheckpointRequest,
     ) -> Result<CheckpointResponse, Error> {
-        let reply = self.decide(execution, Input::Checkpoint(request)).await?;
+        let reply = self.decide(execution, Input::Checkpoint(request)).await;
+        let reply = reply.map_err(stale_if_missing)?;
         reply.into_checkpoint().ok_or_else(unexpected)
     }
 
@@ -101,7 +103,28 @@ impl Engine {
                 execution.state_page(env, &token, marker.as_deref(), max_items)
             })
         });
-        page.await?.map_err(Error::Rejected)
+        let page = page.await.map_err(stale_if_missing)?;
+        page.map_err(Error::Rejected)
+    }
+
+    /// Resolves when something changed that the handler which holds `token` does not know.
+    ///
+    /// # Errors
+    /// When the token is not one of the invocation that runs.
+    pub async fn changed_since(&self, execution: ExecutionId, token: &str) -> Result<(), Error> {
+        let token = CheckpointToken::parse(&self.inner.keys, token)?;
+        let current = self.inner.read(execution, move |_, execution| {
+            let current = execution
+                .invocation()
+                .map(|invocation| CheckpointToken::new(execution.id(), invocation, token.sequence));
+            current == Some(token)
+        });
+        if !current.await.map_err(stale_if_missing)? {
+            let stale = Rejection::stale_token("no such invocation is running");
+            return Err(Error::Rejected(stale));
+        }
+        self.changed(execution).await;
+        Ok(())
     }
 
     /// Resolves when something changed that the handler in flight does not know.
@@ -303,22 +326,104 @@ impl Engine {
         Ok(self.inner.store.find(function, name)?)
     }
 
+    /// The function version that a reference stands for.
+    ///
+    /// # Errors
+    /// When none is known by it.
+    pub fn registered(&self, reference: &str) -> Result<Arc<Registered>, Error> {
+        let registry = crate::engine::read(&self.inner.registry);
+        Ok(registry.find(reference)?.clone())
+    }
+
     /// The function version and the settings that a reference stands for.
     ///
     /// # Errors
     /// When no durable function is known by it.
     pub fn resolve(&self, reference: &str) -> Result<(Function, DurableConfig), Error> {
-        let registry = crate::engine::read(&self.inner.registry);
-        let missing = |error: ErrorObject| {
-            Error::not_found(error.error_message.as_deref().unwrap_or("no such function"))
-        };
-        let found = registry.find(reference).map_err(missing)?;
+        let found = self.registered(reference)?;
         match &found.config {
             Some(config) => Ok((found.function.clone(), config.clone())),
             None => Err(Error::Rejected(Rejection::invalid(format!(
                 "the function {reference} is not durable"
             )))),
         }
+    }
+
+    /// Removes an execution that has ended, its name included.
+    ///
+    /// # Errors
+    /// When there is no such execution, it has not ended, or that cannot be stored.
+    pub async fn delete(&self, execution: ExecutionId) -> Result<(), Error> {
+        let seen = self.inner.read(execution, |_, execution| {
+            let open = !execution.status().is_terminal()
+                || execution.has_intents()
+                || execution.invocation().is_some();
+            (open, execution.records())
+        });
+        let (open, version) = seen.await?;
+        if open {
+            let message = "the execution has not come to its end: stop it first";
+            return Err(Error::Rejected(Rejection::new(Code::Conflict, message)));
+        }
+        let deleted = self.inner.store.delete(execution, version).await;
+        deleted.map_err(|error| {
+            self.inner.note_failure(&error);
+            Error::NotWritten(error)
+        })?;
+        self.inner.cells.forget(execution);
+        Ok(())
+    }
+
+    /// The execution with this ARN, if it is one of this engine's.
+    ///
+    /// # Errors
+    /// When it is not the ARN of an execution, or there is no such execution.
+    pub async fn identify(&self, arn: &str) -> Result<ExecutionId, Error> {
+        let parsed: ExecutionArn = arn.parse()?;
+        let missing = || Error::not_found("there is no such execution");
+        let id = parsed.execution_id().ok_or_else(missing)?;
+        let same = self.inner.read(id, move |_, execution| {
+            let own = &execution.profile().arn;
+            own.name == parsed.name
+                && own.function.name == parsed.function.name
+                && own.function.version == parsed.function.version
+        });
+        if same.await? { Ok(id) } else { Err(missing()) }
+    }
+
+    /// A value that a front door keeps beside the executions.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.inner.store.setting(&front_door(key))?)
+    }
+
+    /// Sets such a value. It is durable when this resolves.
+    ///
+    /// # Errors
+    /// When it cannot be stored.
+    pub async fn put_setting(&self, key: &str, value: Vec<u8>) -> Result<(), Error> {
+        let put = self.inner.store.put_setting(&front_door(key), value).await;
+        put.map_err(|error| {
+            self.inner.note_failure(&error);
+            Error::NotWritten(error)
+        })
+    }
+
+    /// What kind of store the engine has.
+    pub fn about(&self) -> About {
+        self.inner.store.about()
+    }
+
+    /// What time it is for the engine.
+    pub fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    /// Fresh random bytes.
+    pub fn random(&self) -> [u8; 32] {
+        self.inner.random.bytes()
     }
 
     /// How the engine is.
@@ -420,9 +525,22 @@ pub fn execution_id(arn: &str) -> Result<ExecutionId, Error> {
         .ok_or_else(|| Error::not_found("there is no such execution"))
 }
 
+/// An execution that is not there has no token either: to a handler that writes, both are one.
+fn stale_if_missing(error: Error) -> Error {
+    if matches!(&error, Error::Rejected(rejection) if rejection.code == Code::ResourceNotFound) {
+        return Error::Rejected(Rejection::stale_token("there is no such execution"));
+    }
+    error
+}
+
+/// The engine's own settings have names of their own.
+fn front_door(key: &str) -> String {
+    format!("front/{key}")
+}
+
 fn unexpected() -> Error {
     Error::Rejected(Rejection::new(
-        outlast_core::Code::Service,
+        Code::Service,
         "the core answered something else",
     ))
 }

@@ -8,6 +8,8 @@
 
 mod bench;
 mod doctor;
+#[cfg(unix)]
+mod serve;
 mod usage;
 
 use std::process::{Command, Output};

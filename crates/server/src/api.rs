@@ -1,0 +1,237 @@
+//! From a request to its answer: route, body, operation.
+//!
+//! One file per group of operations; each only translates between HTTP and the engine.
+
+mod callback;
+mod execution;
+mod functions;
+mod invoke;
+mod list;
+mod own;
+
+use crate::{
+    answer::{Answer, Answered, identify, refusal},
+    catalogue::Catalogue,
+    error::ApiError,
+    route::{Query, Route, route},
+    server::Options,
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::{HeaderMap, Method, Request, body::Body as _, body::Incoming, http::request};
+use outlast_core::{id::uuid, random::SplitMix64};
+use outlast_engine::Engine;
+use serde::de::DeserializeOwned;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Bodies up to this many bytes are not counted: they are there at once, or cost little.
+const SMALL_BODY_BYTES: usize = 16_384;
+/// Room for bodies is given out in pieces of this many bytes.
+const ROOM_BYTES: usize = 1_024;
+
+/// Everything that operations need.
+pub(crate) struct Api {
+    engine: Engine,
+    catalogue: Catalogue,
+    options: Arc<Options>,
+    /// Places for calls that nobody waits for.
+    background: Arc<Semaphore>,
+    /// Pieces of room for bodies that are being received.
+    rooms: Semaphore,
+    requests: RequestIds,
+}
+
+/// A request whose body has been read.
+pub(crate) struct Asked<'a> {
+    headers: &'a HeaderMap,
+    query: Query<'a>,
+    body: Bytes,
+}
+
+impl Api {
+    pub(crate) fn new(engine: Engine, catalogue: Catalogue, options: Arc<Options>) -> Self {
+        // Even the largest body must find room when it is alone.
+        let bodies_bytes = options.bodies_bytes_max.max(options.body_bytes_max);
+        let rooms = bodies_bytes
+            .div_ceil(ROOM_BYTES)
+            .min(Semaphore::MAX_PERMITS);
+        Self {
+            rooms: Semaphore::new(rooms),
+            background: Arc::new(Semaphore::new(options.background_max)),
+            requests: RequestIds::new(&engine.random()),
+            engine,
+            catalogue,
+            options,
+        }
+    }
+
+    /// Answers a request, whatever it is.
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let answered = self.respond(request).await;
+        let mut answer = answered.unwrap_or_else(|error| refusal(&error));
+        identify(&mut answer, &self.requests.next());
+        answer
+    }
+
+    async fn respond(&self, request: Request<Incoming>) -> Answered {
+        let is_runtime = matches!(
+            route(request.method(), request.uri().path()),
+            Ok(Route::Runtime(_))
+        );
+        if is_runtime {
+            // The host reads the body itself, or never.
+            return self.runtime(request).await;
+        }
+        let (parts, body) = request.into_parts();
+        let route = route(&parts.method, parts.uri.path())?;
+        let body = self.read(&parts, body).await?;
+        let asked = Asked {
+            headers: &parts.headers,
+            query: Query::new(parts.uri.query()),
+            body,
+        };
+        match route {
+            Route::Execution(arn, action) => self.execution(&arn, action, &asked).await,
+            Route::Callback(id, action) => self.callback(&id, action, asked.body).await,
+            Route::Executions(function) => self.list_executions(&function, asked.query),
+            Route::Invoke(function) => Box::pin(self.invoke(&function, &asked)).await,
+            Route::CreateFunction => self.create_function(&asked).await,
+            Route::ListFunctions => self.list_functions(asked.query),
+            Route::Function(name, action) => self.function(&name, action, &asked).await,
+            Route::Alias(name, alias, action) => self.alias(&name, &alias, action, &asked).await,
+            Route::Own(arn, action) => self.own(&arn, action, asked.query).await,
+            Route::Signal(arn, name) => self.signal(&arn, &name, asked.body).await,
+            Route::Health => self.health(),
+            Route::Runtime(_) => Err(crate::route::RouteError::Unknown.into()),
+        }
+    }
+
+    /// The body, as long as it is not too long and does not take too long.
+    async fn read(&self, parts: &request::Parts, body: Incoming) -> Result<Bytes, ApiError> {
+        if parts.method == Method::GET || body.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        let bytes_max = self.options.body_bytes_max;
+        let announced = body.size_hint();
+        if announced.lower() > bytes_max as u64 {
+            return Err(ApiError::too_large(bytes_max));
+        }
+        let bytes = announced.upper().map_or(bytes_max, |upper| {
+            usize::try_from(upper).unwrap_or(bytes_max).min(bytes_max)
+        });
+        // Clients that send large bodies slowly, or never, must not fill the memory together.
+        let _room = self.room(bytes).await?;
+        let collecting = Limited::new(body, bytes_max).collect();
+        match tokio::time::timeout(self.options.body_timeout, collecting).await {
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::too_large(bytes_max)),
+            Ok(Err(error)) => Err(ApiError::serialization(format!(
+                "the body could not be read: {error}"
+            ))),
+            Err(_) => Err(ApiError::serialization("the body took too long to arrive")),
+        }
+    }
+
+    /// Room for a body of so many bytes, while it is received.
+    async fn room(&self, bytes: usize) -> Result<Option<SemaphorePermit<'_>>, ApiError> {
+        if bytes <= SMALL_BODY_BYTES {
+            return Ok(None);
+        }
+        let pieces = u32::try_from(bytes.div_ceil(ROOM_BYTES)).unwrap_or(u32::MAX);
+        let entering = self.rooms.acquire_many(pieces);
+        match tokio::time::timeout(self.options.body_timeout / 2, entering).await {
+            Ok(Ok(room)) => Ok(Some(room)),
+            Ok(Err(_)) | Err(_) => Err(ApiError::of(
+                outlast_core::Code::TooManyRequests,
+                "too many large bodies are being received",
+            )),
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// The body as JSON; an empty one is an empty object.
+    fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        json(&self.body)
+    }
+
+    /// A header's text.
+    fn header(&self, name: &'static str) -> Result<Option<&str>, ApiError> {
+        let Some(value) = self.headers.get(name) else {
+            return Ok(None);
+        };
+        match value.to_str() {
+            Ok("") => Ok(None),
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(ApiError::of(
+                outlast_core::Code::InvalidRequestContent,
+                format!("the header {name} is not printable ASCII"),
+            )),
+        }
+    }
+}
+
+/// Bytes as JSON; none are an empty object.
+fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    use serde_json::error::Category;
+    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io => {
+            ApiError::serialization(format!("the body is not JSON: {error}"))
+        }
+        // It is JSON and says something that the operation does not know.
+        Category::Data => ApiError::invalid(error.to_string()),
+    })
+}
+
+/// A number of a query.
+fn number(query: Query<'_>, name: &str) -> Result<Option<u32>, ApiError> {
+    let Some(text) = query.get(name)? else {
+        return Ok(None);
+    };
+    let number = text.parse().map(Some);
+    number
+        .map_err(|_| ApiError::validation(format!("{name} must be a number that is not negative")))
+}
+
+/// A boolean of a query.
+fn flag(query: Query<'_>, name: &str) -> Result<Option<bool>, ApiError> {
+    match query.get(name)?.as_deref() {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => Err(ApiError::validation(format!(
+            "{name} must be true or false"
+        ))),
+    }
+}
+
+/// Ids of requests: unique, not secret, and cheap to make.
+struct RequestIds {
+    seed: u64,
+    given: AtomicU64,
+}
+
+impl RequestIds {
+    fn new(random: &[u8; 32]) -> Self {
+        let mut seed = [0; 8];
+        for (to, from) in seed.iter_mut().zip(random) {
+            *to = *from;
+        }
+        Self {
+            seed: u64::from_le_bytes(seed),
+            given: AtomicU64::new(0),
+        }
+    }
+
+    fn next(&self) -> String {
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        let mut mixed = SplitMix64::new(self.seed ^ number);
+        let high = u128::from(mixed.next_u64()) << 64;
+        uuid(high | u128::from(mixed.next_u64()))
+    }
+}

@@ -1,0 +1,248 @@
+//! Invoke: starts executions of durable functions, calls ordinary ones.
+//!
+//! A start goes on when its caller disconnects. What may be started is for the core to say.
+
+use super::{Api, Asked};
+use crate::{
+    answer::{Answer, Answered, empty, header, raw},
+    catalogue::reference,
+    error::ApiError,
+};
+use hyper::StatusCode;
+use outlast_core::{
+    Code, Start,
+    arn::{check_execution_name, check_tenant},
+    intent::InvokeOutcome,
+    limits::{EVENT_INPUT_BYTES_MAX, REQUEST_INPUT_BYTES_MAX, SYNCHRONOUS_TIMEOUT_SECONDS_MAX},
+    wire::{DurableConfig, ErrorObject, ExecutionStatus, Payload},
+};
+use outlast_engine::{Registered, invoker::PlainCall};
+use serde::{Serialize, de::IgnoredAny};
+use std::sync::Arc;
+
+/// How the caller wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Wait for the result.
+    RequestResponse,
+    /// Do not wait.
+    Event,
+    /// Only check.
+    DryRun,
+}
+
+/// An error as functions report it to their callers.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionError {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack_trace: Option<Vec<String>>,
+}
+
+impl From<ErrorObject> for FunctionError {
+    fn from(error: ErrorObject) -> Self {
+        Self {
+            error_message: error.error_message,
+            error_type: error.error_type,
+            error_data: error.error_data,
+            stack_trace: error.stack_trace,
+        }
+    }
+}
+
+/// What the caller sent along.
+struct Invocation {
+    kind: Kind,
+    name: Option<Arc<str>>,
+    tenant: Option<String>,
+    trace: Option<String>,
+    client_context: Option<String>,
+    input: Option<Payload>,
+}
+
+impl Api {
+    pub(super) async fn invoke(&self, function: &str, asked: &Asked<'_>) -> Answered {
+        let qualifier = asked.query.get("Qualifier")?;
+        let named = reference(function, qualifier.as_deref())?;
+        let mut invocation = Invocation::read(asked)?;
+        let registered = self.engine.registered(&named.to_string())?;
+        invocation.input = invocation.check_input(&asked.body)?;
+        let version = registered.function.version.clone();
+        let mut answer = match registered.config.clone() {
+            Some(config) => self.invoke_durable(&registered, config, invocation).await?,
+            None => self.invoke_plain(registered, invocation).await?,
+        };
+        header(answer.headers_mut(), "x-amz-executed-version", &version);
+        Ok(answer)
+    }
+
+    async fn invoke_durable(
+        &self,
+        registered: &Registered,
+        config: DurableConfig,
+        invocation: Invocation,
+    ) -> Answered {
+        let kind = invocation.kind;
+        let synchronous = match kind {
+            Kind::RequestResponse => true,
+            Kind::Event => false,
+            // Whatever the call is meant to be, it is checked as the one that would be accepted.
+            Kind::DryRun => config.execution_timeout <= SYNCHRONOUS_TIMEOUT_SECONDS_MAX,
+        };
+        let start = Start {
+            function: registered.function.clone(),
+            name: invocation.name,
+            input: invocation.input,
+            config,
+            synchronous,
+            tenant: invocation.tenant,
+            trace: invocation.trace,
+            client_context: invocation.client_context,
+            parent: None,
+        };
+        if kind == Kind::DryRun {
+            start.check()?;
+            return Ok(empty(StatusCode::NO_CONTENT));
+        }
+        let started = self.engine.start(start).await?;
+        let mut answer = if kind == Kind::Event {
+            empty(StatusCode::ACCEPTED)
+        } else {
+            let ending = self.engine.end(started.execution);
+            match tokio::time::timeout(self.options.synchronous_max, ending).await {
+                Ok(end) => {
+                    let end = end?;
+                    match end.status {
+                        ExecutionStatus::Succeeded => succeeded(end.result, ""),
+                        ExecutionStatus::Running
+                        | ExecutionStatus::Failed
+                        | ExecutionStatus::TimedOut
+                        | ExecutionStatus::Stopped => failed(end.error.unwrap_or_default()),
+                    }
+                }
+                // Not an error that clients repeat: that would start another execution.
+                Err(_) => {
+                    let message = format!("the execution {} goes on", started.arn);
+                    return Err(ApiError::of(Code::Conflict, message));
+                }
+            }
+        };
+        let headers = answer.headers_mut();
+        header(headers, "x-amz-durable-execution-arn", &started.arn);
+        Ok(answer)
+    }
+
+    async fn invoke_plain(&self, registered: Arc<Registered>, invocation: Invocation) -> Answered {
+        if invocation.name.is_some() {
+            return Err(ApiError::invalid(
+                "a durable execution name needs a durable function",
+            ));
+        }
+        let kind = invocation.kind;
+        let call = PlainCall {
+            function: registered.function.clone(),
+            input: invocation.input.unwrap_or_else(|| "{}".into()),
+            tenant: invocation.tenant,
+            trace: invocation.trace,
+            client_context: invocation.client_context.filter(|_| kind != Kind::Event),
+        };
+        match kind {
+            Kind::DryRun => Ok(empty(StatusCode::NO_CONTENT)),
+            Kind::Event => {
+                let Ok(place) = self.background.clone().try_acquire_owned() else {
+                    let message = "too many asynchronous calls are under way";
+                    return Err(ApiError::of(Code::TooManyRequests, message));
+                };
+                let calling = async move {
+                    let outcome = registered.call_plain(call).await;
+                    if let InvokeOutcome::Failed(error) | InvokeOutcome::TimedOut(error) = outcome {
+                        let function = &registered.function.name;
+                        tracing::warn!(%function, %error, "an asynchronous call failed");
+                    }
+                    drop(place);
+                };
+                drop(tokio::runtime::Handle::current().spawn(calling));
+                Ok(empty(StatusCode::ACCEPTED))
+            }
+            Kind::RequestResponse => Ok(match registered.call_plain(call).await {
+                InvokeOutcome::Succeeded(result) => succeeded(result, "null"),
+                InvokeOutcome::Failed(error)
+                | InvokeOutcome::TimedOut(error)
+                | InvokeOutcome::Stopped(error) => failed(error),
+            }),
+        }
+    }
+}
+
+impl Invocation {
+    fn read(asked: &Asked<'_>) -> Result<Self, ApiError> {
+        let kind = match asked.header("x-amz-invocation-type")? {
+            None | Some("RequestResponse") => Kind::RequestResponse,
+            Some("Event") => Kind::Event,
+            Some("DryRun") => Kind::DryRun,
+            Some(_) => {
+                return Err(ApiError::validation(
+                    "the invocation type must be Event, RequestResponse or DryRun",
+                ));
+            }
+        };
+        let name = asked.header("x-amz-durable-execution-name")?;
+        if let Some(name) = name {
+            check_execution_name(name)?;
+        }
+        let tenant = asked.header("x-amz-tenant-id")?;
+        if let Some(tenant) = tenant {
+            check_tenant(tenant)?;
+        }
+        Ok(Self {
+            kind,
+            name: name.map(Into::into),
+            tenant: tenant.map(Into::into),
+            trace: asked.header("x-amzn-trace-id")?.map(Into::into),
+            client_context: asked.header("x-amz-client-context")?.map(Into::into),
+            input: None,
+        })
+    }
+
+    /// The body as an input: JSON, and not too much of it.
+    fn check_input(&self, body: &[u8]) -> Result<Option<Payload>, ApiError> {
+        let limit = match self.kind {
+            Kind::Event => EVENT_INPUT_BYTES_MAX,
+            Kind::RequestResponse | Kind::DryRun => REQUEST_INPUT_BYTES_MAX,
+        };
+        if body.len() > limit {
+            let message = format!("the input has {} bytes, {limit} are allowed", body.len());
+            return Err(ApiError::of(Code::RequestTooLarge, message));
+        }
+        if body.is_empty() {
+            return Ok(None);
+        }
+        let text = std::str::from_utf8(body).ok();
+        let text = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
+        let not_json = || {
+            let message = "could not parse the request body as JSON";
+            ApiError::of(Code::InvalidRequestContent, message)
+        };
+        text.map(|text| Some(text.into())).ok_or_else(not_json)
+    }
+}
+
+fn succeeded(result: Option<Payload>, otherwise: &'static str) -> Answer {
+    match result {
+        Some(result) => raw(StatusCode::OK, String::from(&*result)),
+        None => raw(StatusCode::OK, otherwise),
+    }
+}
+
+fn failed(error: ErrorObject) -> Answer {
+    let body = serde_json::to_vec(&FunctionError::from(error));
+    let mut answer = raw(StatusCode::OK, body.unwrap_or_default());
+    header(answer.headers_mut(), "x-amz-function-error", "Unhandled");
+    answer
+}

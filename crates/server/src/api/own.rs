@@ -1,0 +1,130 @@
+//! What Outlast offers beyond the service: signals, held executions, why, health.
+
+use super::{Api, callback::payload, execution::writable, number};
+use crate::{
+    answer::{Answered, empty, json},
+    error::ApiError,
+    route::{OwnAction, Query, Route, RouteError, route},
+};
+use bytes::Bytes;
+use hyper::{Request, StatusCode, body::Incoming};
+use outlast_core::{arn::FunctionReference, delivery::Arrival};
+use serde::Serialize;
+use std::{sync::Arc, time::Duration};
+
+/// Seconds that a long poll takes unless it asks for another number.
+const POLL_SECONDS_DEFAULT: u32 = 20;
+/// Seconds that a long poll may ask for.
+const POLL_SECONDS_MAX: u32 = 60;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Why {
+    why: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Changed {
+    changed: bool,
+}
+
+/// How the server is, for whoever looks after it.
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Arc<str>>,
+    store: Option<Arc<str>>,
+    sync: Option<Arc<str>>,
+    disk_full: bool,
+    invocations: usize,
+    ready: usize,
+    quarantined: usize,
+}
+
+impl Api {
+    pub(super) async fn own(&self, arn: &str, action: OwnAction, query: Query<'_>) -> Answered {
+        if action == OwnAction::Changed {
+            return self.changed(arn, query).await;
+        }
+        let execution = self.known(arn).await?;
+        match action {
+            OwnAction::Why => {
+                let why = self.engine.why(execution).await?;
+                return json(StatusCode::OK, &Why { why });
+            }
+            OwnAction::Resume => self.engine.resume(execution).await?,
+            OwnAction::Fail => self.engine.fail_held(execution).await?,
+            OwnAction::Delete => self.engine.delete(execution).await?,
+            OwnAction::Changed => {}
+        }
+        Ok(empty(StatusCode::NO_CONTENT))
+    }
+
+    pub(super) async fn signal(&self, arn: &str, name: &str, body: Bytes) -> Answered {
+        let execution = self.known(arn).await?;
+        let arrival = Arrival::Signal {
+            name: name.into(),
+            payload: payload(&body)?,
+        };
+        self.engine.deliver(execution, arrival).await?;
+        Ok(empty(StatusCode::NO_CONTENT))
+    }
+
+    /// Answers when something changed that the handler which holds the token does not know, or
+    /// after a while.
+    async fn changed(&self, arn: &str, query: Query<'_>) -> Answered {
+        let execution = writable(arn)?;
+        let token = query.get("CheckpointToken")?;
+        let token = token.ok_or_else(|| ApiError::validation("CheckpointToken is missing"))?;
+        let seconds = number(query, "WaitSeconds")?.unwrap_or(POLL_SECONDS_DEFAULT);
+        if !(1..=POLL_SECONDS_MAX).contains(&seconds) {
+            let message = format!("WaitSeconds must be 1 to {POLL_SECONDS_MAX}");
+            return Err(ApiError::validation(message));
+        }
+        let limit = Duration::from_secs(seconds.into());
+        let changing = self.engine.changed_since(execution, &token);
+        let changed = match tokio::time::timeout(limit, changing).await {
+            Ok(changed) => changed.map(|()| true)?,
+            Err(_) => false,
+        };
+        json(StatusCode::OK, &Changed { changed })
+    }
+
+    pub(super) fn health(&self) -> Answered {
+        let health = self.engine.health();
+        let about = self.engine.about();
+        let reason = health.store.poisoned;
+        let status = if reason.is_some() {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else {
+            StatusCode::OK
+        };
+        let health = Health {
+            status: if reason.is_some() { "failed" } else { "ok" },
+            reason,
+            store: about.kind,
+            sync: about.sync,
+            disk_full: health.store.full,
+            invocations: health.invocations,
+            ready: health.ready,
+            quarantined: health.quarantined.len(),
+        };
+        json(status, &health)
+    }
+
+    /// Hands a request of the Lambda Runtime API to whoever hosts the function.
+    pub(super) async fn runtime(&self, request: Request<Incoming>) -> Answered {
+        let route = route(request.method(), request.uri().path())?;
+        let Route::Runtime(function) = route else {
+            return Err(RouteError::Unknown.into());
+        };
+        let reference: FunctionReference = function.parse()?;
+        let serving = self.catalogue.runtime(&reference, request)?;
+        match serving {
+            Some(serving) => Ok(serving.await),
+            None => Err(RouteError::Unknown.into()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Who runs the handlers of functions that live in other processes.

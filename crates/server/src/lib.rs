@@ -1,0 +1,17 @@
+//! HTTP for the engine of Outlast: the AWS Lambda durable-execution API in front of it, and the
+//! hosts that run handlers in other processes behind it.
+//!
+//! It translates; every rule is `outlast-core`'s, and how state is kept is `outlast-engine`'s. A
+//! request goes through [`Server`] (connections and their limits), [`route`] (what is asked),
+//! `api` (one file per group of operations) and back as an `answer` or an `error`. Which functions
+//! there are is the [`catalogue`]'s to say; who runs them, the [`host`]s'.
+
+mod answer;
+mod api;
+pub mod catalogue;
+mod error;
+pub mod host;
+pub mod route;
+mod server;
+
+pub use server::{Options, Server};

@@ -1,0 +1,149 @@
+//! What Outlast offers beyond the service.
+
+use crate::{
+    client::encode,
+    home::{Home, execution},
+};
+use serde_json::json;
+
+fn own(arn: &str, tail: &str) -> String {
+    format!("/outlast/v1/executions/{}{tail}", encode(arn))
+}
+
+#[tokio::test]
+async fn a_signal_reaches_its_wait_before_or_after_it() {
+    let home = Home::new().await;
+    let arn = home
+        .start(json!([{"signal": "go on"}, {"signal": "go on"}, {"return": 1}]))
+        .await;
+    home.event(&arn, "CallbackStarted").await;
+    for payload in ["1", "2"] {
+        home.post(&own(&arn, "/signals/go%20on"), payload)
+            .await
+            .ok(204);
+    }
+    home.until(&arn, "SUCCEEDED").await;
+    let taken: Vec<String> = home
+        .events(&arn)
+        .await
+        .iter()
+        .filter(|event| event["EventType"] == "CallbackSucceeded")
+        .map(|event| event["CallbackSucceededDetails"]["Result"]["Payload"].to_string())
+        .collect();
+    assert_eq!(taken, ["\"1\"", "\"2\""]);
+    let late = home.post(&own(&arn, "/signals/x"), "").await;
+    late.refused(409, "ConflictException");
+    let unknown = home
+        .post(&own(&arn.replace("play", "other"), "/signals/x"), "")
+        .await;
+    unknown.refused(404, "ResourceNotFoundException");
+}
+
+#[tokio::test]
+async fn why_says_one_sentence() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"wait": 500}])).await;
+    home.event(&arn, "InvocationCompleted").await;
+    let why = home.get(&own(&arn, "/why")).await.ok(200);
+    assert!(
+        why["Why"].as_str().unwrap().contains("waits for the timer"),
+        "{why}"
+    );
+}
+
+#[tokio::test]
+async fn only_what_is_held_can_be_resumed_or_failed() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"wait": 500}])).await;
+    for action in ["/resume", "/fail"] {
+        let reply = home.post(&own(&arn, action), "").await;
+        reply.refused(409, "ConflictException");
+    }
+    let id = outlast_engine::execution_id(&arn).unwrap();
+    let hold = async || {
+        let reason = outlast_core::wire::ErrorObject::new("T", "m");
+        let hold = outlast_core::Input::Hold { reason };
+        home.engine.decide(id, hold).await.unwrap();
+    };
+    hold().await;
+    home.post(&own(&arn, "/resume"), "").await.ok(204);
+    hold().await;
+    home.post(&own(&arn, "/fail"), "").await.ok(204);
+    assert_eq!(home.describe(&arn).await["Error"]["ErrorType"], "T");
+}
+
+#[tokio::test]
+async fn an_execution_is_deleted_after_its_end_and_its_name_is_free() {
+    let home = Home::new().await;
+    let name = [("x-amz-durable-execution-name", "n")];
+    let first = home.play(&name, json!([{"return": 1}])).await;
+    let arn = first
+        .header("x-amz-durable-execution-arn")
+        .unwrap()
+        .to_owned();
+    home.delete(&own(&arn, "")).await.ok(204);
+    for reply in [
+        home.get(&execution(&arn, "")).await,
+        home.delete(&own(&arn, "")).await,
+    ] {
+        reply.refused(404, "ResourceNotFoundException");
+    }
+    home.play(&name, json!([{"return": 2}])).await.ok(200);
+    let running = home.start(json!([{"wait": 500}])).await;
+    home.delete(&own(&running, ""))
+        .await
+        .refused(409, "ConflictException");
+}
+
+#[tokio::test]
+async fn a_worker_is_told_at_once_when_something_changed() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"poll": 60}])).await;
+    let event = home.event(&arn, "CallbackStarted").await;
+    let id = &event["CallbackStartedDetails"]["CallbackId"];
+    let id = id.as_str().unwrap();
+    let path = format!("/2025-12-01/durable-execution-callbacks/{id}/succeed");
+    home.post(&path, "1").await.ok(200);
+    let ended = home.until(&arn, "SUCCEEDED").await;
+    assert_eq!(ended["Result"], r#"[true,"SUCCEEDED"]"#);
+}
+
+#[tokio::test]
+async fn a_worker_is_told_after_a_while_that_nothing_changed() {
+    let home = Home::new().await;
+    let reply = home.play(&[], json!([{"poll": 1}])).await;
+    assert_eq!(reply.ok(200), json!([false, "STARTED"]));
+}
+
+#[tokio::test]
+async fn only_the_invocation_that_runs_may_ask_what_changed() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"hang": 1}])).await;
+    for query in [
+        "",
+        "?CheckpointToken=",
+        "?CheckpointToken=dG9rZW4x&WaitSeconds=0",
+        "?CheckpointToken=dG9rZW4x&WaitSeconds=61",
+    ] {
+        let reply = home.get(&own(&arn, &format!("/changed{query}"))).await;
+        reply.refused(400, "ValidationException");
+    }
+    for seconds in [1, 60] {
+        let query = format!("/changed?CheckpointToken=dG9rZW4x&WaitSeconds={seconds}");
+        let reply = home.get(&own(&arn, &query)).await;
+        let message = reply.refused(400, "InvalidParameterValueException");
+        assert!(message.starts_with("Invalid checkpoint token"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn health_names_the_store() {
+    let home = Home::new().await;
+    let health = home.get("/health").await.ok(200);
+    assert_eq!(health["status"], "ok");
+    assert_eq!(health["disk_full"], false);
+    home.store.poison("the disk is gone");
+    let health = home.get("/health").await;
+    assert_eq!(health.status, 503);
+    assert_eq!(health.json()["reason"], "the disk is gone");
+}
