@@ -1,0 +1,7 @@
+//! The hosts of functions, driven over real sockets and with real processes.
+
+// Each is marked as a test so that clippy lets its helpers unwrap, too.
+#[cfg(test)]
+mod runtime;
+#[cfg(test)]
+mod stand;
