@@ -17,6 +17,7 @@ mod ending;
 pub mod hosts;
 pub mod listener;
 pub mod peer;
+pub mod process;
 pub mod push;
 mod queue;
 pub mod runtime;

@@ -2,8 +2,12 @@
 
 // Each is marked as a test so that clippy lets its helpers unwrap, too.
 #[cfg(test)]
+mod process;
+#[cfg(test)]
 mod push;
 #[cfg(test)]
 mod runtime;
+#[cfg(test)]
+mod rust_client;
 #[cfg(test)]
 mod stand;
