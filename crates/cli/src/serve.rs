@@ -9,11 +9,18 @@ use crate::{
 };
 use anyhow::{Context, anyhow, bail};
 use outlast_engine::{
-    Engine, Known, Options as EngineOptions, Parts, clock::EngineClock, random::SystemRandom, store,
+    Engine, Known, Options as EngineOptions, Parts,
+    clock::{Clock, EngineClock},
+    random::{Random, SystemRandom},
+    store,
 };
 use outlast_server::{
     Options, Server,
-    catalogue::{Account, Catalogue, Unhosted},
+    catalogue::{Account, Catalogue},
+    host::{
+        functions::{FunctionHosts, Shared},
+        push::{address::AddressPolicy, connect::Tcp},
+    },
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -96,10 +103,12 @@ async fn until_the_end(
         .with_context(|| format!("{} cannot be listened on", serve.listen))?;
     let data = serve.data.display().to_string();
     let store = store::open(&serve.data).with_context(|| format!("{data} cannot be opened"))?;
+    let clock: Arc<dyn Clock> = Arc::new(EngineClock::system());
+    let random: Arc<dyn Random> = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
     let engine = Engine::open(Parts {
         store,
-        clock: Arc::new(EngineClock::system()),
-        random: Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?),
+        clock: clock.clone(),
+        random: random.clone(),
         options: EngineOptions {
             known: Known::ByCatalogue,
             ..EngineOptions::default()
@@ -108,7 +117,14 @@ async fn until_the_end(
     let engine = engine
         .await
         .with_context(|| format!("{data} cannot be used"))?;
-    let catalogue = Catalogue::open(engine.clone(), Arc::new(Unhosted), Account::default())?;
+    let hosts = Arc::new(FunctionHosts::new(Shared {
+        clock,
+        random,
+        policy: Arc::new(AddressPolicy::with_loopback()),
+        connector: Arc::new(Tcp),
+        runtime: Handle::current(),
+    }));
+    let catalogue = Catalogue::open(engine.clone(), hosts, Account::default())?;
     for (name, configuration) in functions {
         let Value::Object(members) = configuration else {
             bail!("function {name}: its configuration is not an object");

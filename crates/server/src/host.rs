@@ -14,6 +14,7 @@
 
 pub mod document;
 mod ending;
+pub mod functions;
 pub mod hosts;
 pub mod listener;
 pub mod peer;

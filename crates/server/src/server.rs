@@ -3,11 +3,18 @@
 //! It knows nothing of what is asked; `api` answers. Whoever serves a listener decides when it
 //! ends, and what else ends before it.
 
-use crate::{api::Api, catalogue::Catalogue};
+use crate::{
+    api::Api,
+    catalogue::Catalogue,
+    host::peer::{Connection, Peer},
+};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlast_engine::Engine;
-use std::{convert::Infallible, fmt, future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -112,8 +119,14 @@ impl Server {
     ) {
         // Answers are one write each: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
+        let Ok((remote, local)) = ends(&stream) else {
+            return;
+        };
+        // Whoever asks for work here is missed when the connection closes.
+        let known = Connection::new(remote, local);
         let api = self.api;
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let service = service_fn(|mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert::<Peer>(known.peer());
             let api = api.clone();
             async move { Ok::<_, Infallible>(api.answer(request).await) }
         });
@@ -133,6 +146,10 @@ impl Server {
             tracing::debug!(%error, "a connection broke");
         }
     }
+}
+
+fn ends(stream: &TcpStream) -> io::Result<(SocketAddr, SocketAddr)> {
+    Ok((stream.peer_addr()?, stream.local_addr()?))
 }
 
 /// The next connection, once there is a place for it.

@@ -35,8 +35,8 @@ struct Health {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Arc<str>>,
-    store: Option<Arc<str>>,
-    sync: Option<Arc<str>>,
+    store: &'static str,
+    sync: &'static str,
     disk_full: bool,
     invocations: usize,
     ready: usize,
