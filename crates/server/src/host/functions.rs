@@ -46,6 +46,14 @@ pub struct Shared {
     pub runtime: Handle,
 }
 
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The hosts of all functions of a server.
 pub struct FunctionHosts {
     shared: Shared,

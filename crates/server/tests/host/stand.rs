@@ -88,6 +88,7 @@ pub(crate) fn plain(input: &str) -> PlainCall {
         input: input.into(),
         tenant: None,
         trace: None,
+        client_context: None,
     }
 }
 
