@@ -3,7 +3,7 @@
 //! It knows nothing of what is asked; `api` answers. Whoever serves a listener decides when it
 //! ends, and what else ends before it.
 
-use crate::{api::Api, catalogue::Catalogue};
+use crate::{api::Api, catalogue::Catalogue, host::peer};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlast_engine::Engine;
@@ -112,9 +112,16 @@ impl Server {
     ) {
         // Answers are one write each: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
+        // Workers may ask for their calls here: their hosts want to know who is at the other end.
+        let ends = stream.peer_addr().ok().zip(stream.local_addr().ok());
+        let other_end = ends.map(|(remote, local)| peer::Connection::new(remote, local));
+        let peer = other_end.as_ref().map(peer::Connection::peer);
         let api = self.api;
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let api = api.clone();
+            if let Some(peer) = peer.clone() {
+                request.extensions_mut().insert(peer);
+            }
             async move { Ok::<_, Infallible>(api.answer(request).await) }
         });
         let connection = http1::Builder::new()
@@ -132,6 +139,7 @@ impl Server {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke");
         }
+        drop(other_end);
     }
 }
 

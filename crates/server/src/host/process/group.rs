@@ -1,0 +1,65 @@
+//! A process with everything it starts, as one group of the system: signals reach all of them.
+//! Where there are no groups, only the process itself can be killed, by its own handle.
+
+use tokio::process::{Child, Command};
+
+/// The group a process leads; killed when dropped.
+#[derive(Debug)]
+pub(super) struct Group {
+    #[cfg(unix)]
+    leader: Option<rustix::process::Pid>,
+}
+
+/// Makes the process that `command` starts the leader of a new group.
+pub(super) fn lead(command: &mut Command) {
+    #[cfg(unix)]
+    command.process_group(0);
+    #[cfg(not(unix))]
+    let _ = command;
+}
+
+#[cfg(unix)]
+impl Group {
+    pub(super) fn of(child: &Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self {
+            leader: id.and_then(rustix::process::Pid::from_raw),
+        }
+    }
+
+    /// Asks everybody to stop.
+    pub(super) fn terminate(&self) {
+        self.send(rustix::process::Signal::TERM);
+    }
+
+    /// Stops everybody.
+    pub(super) fn kill(&self) {
+        self.send(rustix::process::Signal::KILL);
+    }
+
+    fn send(&self, signal: rustix::process::Signal) {
+        if let Some(leader) = self.leader {
+            // Nobody left to get it is just as well.
+            let _ = rustix::process::kill_process_group(leader, signal);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Group {
+    pub(super) fn of(_: &Child) -> Self {
+        Self {}
+    }
+
+    /// There is no way to ask.
+    pub(super) fn terminate(&self) {}
+
+    /// The process is killed by its own handle.
+    pub(super) fn kill(&self) {}
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
