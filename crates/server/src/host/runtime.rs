@@ -3,7 +3,8 @@
 //! A call waits in a line until a worker asks; from then on the function's timeout runs, and
 //! whatever ends the invocation first counts: an answer, an error report, the worker's death
 //! ([`peer`](crate::host::peer) says how that is noticed), the timeout. After that its id is unknown
-//! here: a late answer gets 400 and is dropped. A worker that asks again without having answered
+//! here: a late answer gets 400 and is dropped. When the engine abandons a call that a worker has,
+//! the worker's answer is still accepted until the deadline, and dropped. A worker that asks again without having answered
 //! is no sign of anything: a client with several connections asks over whichever is free.
 //!
 //! Death by the end of a process or connection is a conclusion, and an answer that arrives after all
@@ -347,13 +348,15 @@ impl RuntimeHost {
         let Ok(handover) = handover else {
             return ending.await.unwrap_or_else(|_| lost());
         };
-        tokio::select! {
+        let ended = tokio::select! {
             biased;
             ended = &mut ending => ended.unwrap_or_else(|_| lost()),
             // Its keeper kills a worker that is overdue, and that is no death of its own.
             () = sleep_until(handover.until) => Ending::timed_out(self.timeout()),
             of = ticket.worker_gone(&handover) => Ending::exited(&*of),
-        }
+        };
+        ticket.fence();
+        ended
     }
 }
 

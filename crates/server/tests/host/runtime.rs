@@ -174,7 +174,7 @@ async fn time_in_the_line_is_not_the_functions() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_abandoned_leaves_the_line_or_is_fenced() {
+async fn a_call_that_is_abandoned_leaves_the_line_or_its_answer_is_dropped() {
     let (host, address) = listening(LONG).await;
     let ended = invoke(&host, call("id-1"));
     backlog(&host, 1, 0).await;
@@ -188,6 +188,7 @@ async fn a_call_that_is_abandoned_leaves_the_line_or_is_fenced() {
     );
     ended.abort();
     backlog(&host, 0, 0).await;
+    assert_eq!(client.respond("id-2", ANSWER).await.status, 202);
     assert_eq!(client.respond("id-2", ANSWER).await.status, 400);
 }
 
