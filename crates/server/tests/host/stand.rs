@@ -15,6 +15,7 @@ use outlast_engine::{
 use outlast_server::host::{
     listener::RuntimeListener,
     runtime::{RuntimeHost, Settings},
+    worker::Worker,
 };
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -54,6 +55,16 @@ pub(crate) async fn listening(timeout: Duration) -> (Arc<RuntimeHost>, SocketAdd
     let address = listener.address();
     spawn(async move { match listener.run().await {} });
     (host, address)
+}
+
+/// A listener for a worker whose keeper is the test.
+pub(crate) async fn kept(host: &Arc<RuntimeHost>) -> (Arc<Worker>, SocketAddr) {
+    let worker = Worker::new();
+    let listener = RuntimeListener::bind(host.clone(), "127.0.0.1:0".parse().unwrap());
+    let listener = listener.await.unwrap().for_worker(worker.clone());
+    let address = listener.address();
+    spawn(async move { match listener.run().await {} });
+    (worker, address)
 }
 
 #[expect(
@@ -110,6 +121,17 @@ pub(crate) async fn backlog(host: &RuntimeHost, waiting: usize, assigned: usize)
         "{:?} is not {waiting} waiting, {assigned} assigned",
         host.backlog()
     );
+}
+
+/// Waits until so many requests for work are open.
+pub(crate) async fn asking(host: &RuntimeHost, count: usize) {
+    for _ in 0..2_000 {
+        if host.backlog().asking == count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?} is not {count} asking", host.backlog());
 }
 
 /// The type of the error with which an invocation failed.
