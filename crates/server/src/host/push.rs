@@ -3,7 +3,7 @@
 //!
 //! One connection per call, no redirects, no retries of its own: the engine tries again. Before
 //! anything is sent, the target's address is looked up once, held against the
-//! [`AddressPolicy`](address::AddressPolicy), and then that very address is connected to, so that a
+//! [`AddressPolicy`], and then that very address is connected to, so that a
 //! name cannot lead somewhere else in between.
 //!
 //! What counts as which failure: before the request is sent nothing has run, so it never started.

@@ -99,6 +99,11 @@ impl<C, P> Queue<C, P> {
         self.waiting.len()
     }
 
+    /// Requests for work that are open.
+    pub(crate) fn asking(&self) -> usize {
+        self.polls.len()
+    }
+
     /// Workers that are known.
     pub(crate) fn workers(&self) -> impl Iterator<Item = Key> {
         self.workers.keys().copied()

@@ -79,6 +79,8 @@ pub struct Backlog {
     pub waiting: usize,
     /// Invocations that a worker has.
     pub assigned: usize,
+    /// Requests for work that wait for a call.
+    pub asking: usize,
     /// Workers that are known to be there.
     pub workers: usize,
 }

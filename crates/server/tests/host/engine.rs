@@ -1,6 +1,6 @@
 //! An engine whose function is hosted: what executions make of the ends that a host reports.
 
-use crate::stand::{Client, LONG, function, host, spawn};
+use crate::stand::{Client, LONG, function, host, kept, spawn};
 use outlast_core::{
     Start,
     limits::Quotas,
@@ -11,9 +11,9 @@ use outlast_engine::{
     Engine, HistoryPart, Options, Parts, Registered, clock::EngineClock, random::SystemRandom,
     store::memory::MemoryStore,
 };
-use outlast_server::host::{listener::RuntimeListener, runtime::RuntimeHost, worker::Worker};
+use outlast_server::host::runtime::RuntimeHost;
 use serde_json::Value;
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 fn config() -> DurableConfig {
     DurableConfig {
@@ -49,15 +49,6 @@ async fn engine(host: &Arc<RuntimeHost>) -> Engine {
     let runner = engine.clone();
     spawn(async move { runner.run().await });
     engine
-}
-
-async fn kept(host: &Arc<RuntimeHost>) -> (Arc<Worker>, SocketAddr) {
-    let worker = Worker::new();
-    let listener = RuntimeListener::bind(host.clone(), "127.0.0.1:0".parse().unwrap());
-    let listener = listener.await.unwrap().for_worker(worker.clone());
-    let address = listener.address();
-    spawn(async move { match listener.run().await {} });
-    (worker, address)
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ impl State {
         Backlog {
             waiting: self.queue.waiting(),
             assigned: self.assigned.len(),
+            asking: self.queue.asking(),
             workers: workers.len(),
         }
     }
