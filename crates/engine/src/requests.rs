@@ -362,7 +362,8 @@ impl Engine {
         });
         let (open, version) = seen.await?;
         if open {
-            let message = "the execution has not come to its end: stop it first";
+            let message =
+                "the execution, or its last invocation, has not ended: stop it first, then wait";
             return Err(Error::Rejected(Rejection::new(Code::Conflict, message)));
         }
         let deleted = self.inner.store.delete(execution, version).await;

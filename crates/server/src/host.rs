@@ -14,7 +14,6 @@
 
 pub mod document;
 mod ending;
-pub mod functions;
 pub mod hosts;
 pub mod listener;
 pub mod peer;
