@@ -58,6 +58,10 @@ pub struct Options {
     pub ready_max: usize,
     /// Executions that stay in memory while nothing happens to them.
     pub resting_max: usize,
+    /// Records after which an execution's snapshot is taken, and no sooner than its journal has
+    /// grown by half; folding one then reads few records, and all snapshots together cost no more
+    /// than its records do.
+    pub snapshot_records: u64,
     /// How long [`Engine::shut_down`] lets handlers finish.
     pub grace: Duration,
 }
@@ -69,6 +73,7 @@ impl Default for Options {
             invocations_max: 1_024,
             ready_max: 16_384,
             resting_max: 1_024,
+            snapshot_records: 1_000,
             grace: Duration::from_secs(10),
         }
     }

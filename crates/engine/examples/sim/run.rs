@@ -187,6 +187,7 @@ impl Boot {
                     invocations_max: plan.invocations_max,
                     ready_max: plan.ready_max,
                     resting_max: plan.resting_max,
+                    snapshot_records: plan.snapshot_records,
                     grace: Duration::from_secs(5),
                 },
             };
