@@ -42,7 +42,9 @@ impl Inner {
         }
         let claimed = lock(&self.dispatcher).claim(CLAIM_MAX);
         for (function, id) in claimed {
-            let flight = Arc::new(Flight::default());
+            let random = self.random.bytes();
+            let invocation = uuid(digest128(&[b"invocation", &random]));
+            let flight = Arc::new(Flight::new(invocation.into()));
             let inner = self.clone();
             let own = flight.clone();
             let call = async move {
@@ -66,8 +68,7 @@ impl Inner {
         if lock(&self.flights).try_insert(id, flight.clone()).is_err() {
             return;
         }
-        let random = self.random.bytes();
-        let invocation: Arc<str> = uuid(digest128(&[b"invocation", &random])).into();
+        let invocation = flight.invocation.clone();
         let begin = Input::Invoke {
             invocation_id: invocation.clone(),
         };

@@ -126,12 +126,24 @@ pub(crate) struct Inner {
 }
 
 /// An invocation in flight.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Flight {
+    /// Its id.
+    pub(crate) invocation: Arc<str>,
     /// Told when something changed that the handler does not know.
     pub(crate) changed: Notify,
     /// Ends the call.
     pub(crate) abort: OnceLock<AbortHandle>,
+}
+
+impl Flight {
+    pub(crate) fn new(invocation: Arc<str>) -> Self {
+        Self {
+            invocation,
+            changed: Notify::new(),
+            abort: OnceLock::new(),
+        }
+    }
 }
 
 /// An execution whose end somebody waits for.

@@ -104,12 +104,14 @@ impl Engine {
         page.await?.map_err(Error::Rejected)
     }
 
-    /// Resolves when something changed that the handler in flight does not know.
-    pub async fn changed(&self, execution: ExecutionId) {
+    /// Resolves when something changed that the handler of this invocation does not know. For one
+    /// that is over it never does: a handler that went on after it was given up takes no news from
+    /// the one that counts.
+    pub async fn changed(&self, execution: ExecutionId, invocation_id: &str) {
         let flight = lock(&self.inner.flights).get(&execution).cloned();
         match flight {
-            Some(flight) => flight.changed.notified().await,
-            None => std::future::pending().await,
+            Some(flight) if *flight.invocation == *invocation_id => flight.changed.notified().await,
+            _ => std::future::pending().await,
         }
     }
 

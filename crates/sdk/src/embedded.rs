@@ -215,7 +215,11 @@ impl Invoker for InProcess {
             let (Some(engine), Ok(id)) = (self.engine.upgrade(), execution_id(arn)) else {
                 return Outcome::Lost;
             };
-            let backend = Arc::new(InProcessBackend { engine, id });
+            let backend = Arc::new(InProcessBackend {
+                engine,
+                id,
+                invocation: call.invocation_id.clone(),
+            });
             let request = Request {
                 request_id: call.invocation_id,
                 tenant_id: call.tenant,
@@ -237,6 +241,7 @@ impl Invoker for InProcess {
 struct InProcessBackend {
     engine: Engine,
     id: ExecutionId,
+    invocation: Arc<str>,
 }
 
 impl Backend for InProcessBackend {
@@ -265,7 +270,7 @@ impl Backend for InProcessBackend {
     }
 
     fn changed<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(self.engine.changed(self.id))
+        Box::pin(self.engine.changed(self.id, &self.invocation))
     }
 
     fn abilities(&self) -> Abilities {
