@@ -193,22 +193,22 @@ impl Inner {
     /// Takes up one execution, whatever was going on with it.
     pub(crate) async fn recover(self: &Arc<Self>, id: ExecutionId) {
         let seen = self.read(id, move |inner, execution| {
-            let reading = inner.reading(execution.id());
-            let load = |number| reading.record(number);
-            let mut intents = execution.intents(&load).unwrap_or_default();
+            let mut intents = inner.ask(execution, |load| execution.intents(load))?;
             // Claimed while nobody else decides: what is not claimed yet is not acknowledged
             // either.
             intents.retain(|intent| inner.claim(id, intent));
-            Seen {
+            Ok::<_, Error>(Seen {
                 invocation: execution.invocation().cloned(),
                 intents,
-            }
+            })
         });
-        let seen = match seen.await {
+        let seen = match seen.await.flatten() {
             Ok(seen) => seen,
             Err(error) => {
-                // If it could not be read, its turn has asked to look again.
                 tracing::error!(execution = %id, %error, "an execution cannot be taken up");
+                if matches!(error, Error::Unreadable(_)) {
+                    self.recover_later(id);
+                }
                 return;
             }
         };
@@ -229,6 +229,17 @@ impl Inner {
         if let Err(error) = self.decide(id, input).await {
             tracing::warn!(execution = %id, %error, "an execution could not be taken up");
         }
+    }
+
+    /// Takes up one execution in a while: nobody else would carry out its intents.
+    fn recover_later(self: &Arc<Self>, id: ExecutionId) {
+        let inner = self.clone();
+        self.spawn(Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(LOOK_AGAIN_MS)).await;
+            if !inner.is_stopped() {
+                inner.recover(id).await;
+            }
+        }));
     }
 
     /// An execution has ended long enough ago.

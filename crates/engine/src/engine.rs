@@ -21,9 +21,9 @@ use crate::{
 };
 use hashbrown::HashMap;
 use outlast_core::{
-    Code, Decision, Env, Execution, Input, Intent, Quotas, Record, Reply, Start,
+    Code, Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start,
     arn::ExecutionId,
-    record::IntentKey,
+    record::{IntentKey, Load},
     schedule::Dispatcher,
     start::{Reuse, reuse},
     time::Timestamp,
@@ -331,10 +331,30 @@ impl Inner {
         execution: &mut Execution,
         input: Input,
     ) -> Result<Decision, Error> {
-        let id = execution.id();
-        let reading = self.reading(id);
+        let reading = self.reading(execution.id());
         let decided = self.with_env(&reading, |env| execution.decide(env, input));
-        decided.map_err(|rejection| match reading.failure() {
+        self.judge(&reading, decided)
+    }
+
+    /// Asks an execution something for which payloads may have to be read again.
+    pub(crate) fn ask<R>(
+        &self,
+        execution: &Execution,
+        question: impl FnOnce(Load<'_>) -> Result<R, Rejection>,
+    ) -> Result<R, Error> {
+        let reading = self.reading(execution.id());
+        let answer = question(&|number| reading.record(number));
+        self.judge(&reading, answer)
+    }
+
+    /// Tells a refusal by the rules from a payload that could not be read, or that is not there.
+    pub(crate) fn judge<R>(
+        &self,
+        reading: &Reading<'_>,
+        answer: Result<R, Rejection>,
+    ) -> Result<R, Error> {
+        let id = reading.execution();
+        answer.map_err(|rejection| match reading.failure() {
             Some(error) => self.damaged(id, error),
             None if rejection.code == Code::Service => {
                 self.put_in_quarantine(id, rejection.to_string().into())
