@@ -376,7 +376,7 @@ impl Inner {
 
     /// When this execution has to be looked at, as the store keeps it.
     pub(crate) fn wake_of(&self, execution: &Execution) -> Option<Timestamp> {
-        let now = self.clock.now();
+        let now = self.now();
         let busy = execution.invocation().is_some()
             || execution.has_intents()
             || execution.wants_invocation(now);

@@ -7,7 +7,7 @@
 use crate::{
     cell::{ACTIVE, Answer, Cell, Loaded, Mail, OwnTurn, head},
     cells::Cells,
-    clock::Clock,
+    clock::{Clock, StoreClock},
     error::Error,
     frame,
     function::{Registered, Registry},
@@ -105,7 +105,7 @@ impl WeakEngine {
 /// Everything the engine's tasks share.
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) keys: Keys,
     pub(crate) options: Options,
@@ -182,10 +182,11 @@ impl Engine {
     /// When the store cannot be read or written.
     pub async fn open(parts: Parts) -> Result<Self, Error> {
         let keys = keys(&*parts.store, &*parts.random).await?;
+        let clock = StoreClock::new(parts.clock, &*parts.store)?;
         let options = parts.options;
         let inner = Inner {
             store: parts.store,
-            clock: parts.clock,
+            clock: Arc::new(clock),
             random: parts.random,
             keys,
             runtime: Handle::current(),
@@ -203,6 +204,11 @@ impl Engine {
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// The engine's time, which handlers in this process share. It does not keep the engine alive.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.inner.clock.clone()
     }
 
     /// A handle that does not keep the engine alive: for what the engine itself holds.
@@ -253,6 +259,7 @@ impl Engine {
         while !lock(&self.inner.flights).is_empty() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        self.inner.note_time().await;
         self.abandon();
     }
 
@@ -584,6 +591,14 @@ impl Inner {
         Error::Quarantined {
             execution: id,
             reason,
+        }
+    }
+
+    /// Leaves a note of the time in the store, for a start with a clock that was set back.
+    pub(crate) async fn note_time(&self) {
+        if let Err(error) = self.clock.note(&*self.store).await {
+            tracing::warn!(%error, "the time could not be noted");
+            self.note_failure(&error);
         }
     }
 
