@@ -14,11 +14,12 @@ use outlast_core::{
     schedule::Admission,
     wire::{ErrorObject, InvocationInput},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::task::JoinSet;
 
-/// Handlers called in one go before others get their turn.
-const CLAIM_MAX: usize = 256;
 /// Executions taken up in one go after a restart.
 const RECOVER_MAX: usize = 256;
 
@@ -29,7 +30,7 @@ impl Inner {
         match admission {
             Admission::Queued | Admission::AlreadyQueued => self.pump(),
             Admission::Full => {
-                let at = self.now().plus_millis(100);
+                let at = self.now().plus_millis(LOOK_AGAIN_MS);
                 self.wakes.hint(id, at, true);
             }
         }
@@ -40,13 +41,21 @@ impl Inner {
         if self.is_stopped() {
             return;
         }
-        let claimed = lock(&self.dispatcher).claim(CLAIM_MAX);
+        let claimed = {
+            let mut dispatcher = lock(&self.dispatcher);
+            let beginning = self.beginning.load(Ordering::Relaxed);
+            let free = self.options.beginning_max.saturating_sub(beginning);
+            let claimed = dispatcher.claim(free);
+            self.beginning.fetch_add(claimed.len(), Ordering::Relaxed);
+            claimed
+        };
         for (function, id) in claimed {
             let random = self.random.bytes();
             let invocation = uuid(digest128(&[b"invocation", &random]));
             let flight = Arc::new(Flight::new(invocation.into()));
             let inner = self.clone();
             let own = flight.clone();
+            let begins = Begins(self.clone());
             let call = async move {
                 // Whatever becomes of the call, its slot comes back.
                 let slot = Slot {
@@ -55,7 +64,7 @@ impl Inner {
                     id,
                     flight: own.clone(),
                 };
-                slot.inner.fly(&slot.function, id, &own).await;
+                slot.inner.fly(&slot.function, id, &own, begins).await;
             };
             let abort = self.spawn(Box::pin(call));
             let _ = flight.abort.set(abort);
@@ -63,7 +72,13 @@ impl Inner {
     }
 
     /// One invocation, from its beginning to its end.
-    async fn fly(self: &Arc<Self>, function: &Arc<str>, id: ExecutionId, flight: &Arc<Flight>) {
+    async fn fly(
+        self: &Arc<Self>,
+        function: &Arc<str>,
+        id: ExecutionId,
+        flight: &Arc<Flight>,
+        begins: Begins,
+    ) {
         // Whoever flies now looks at its end whether another flight is wanted.
         if lock(&self.flights).try_insert(id, flight.clone()).is_err() {
             return;
@@ -89,6 +104,7 @@ impl Inner {
         let (Some(input), Ok(profile)) = (input, profile) else {
             return;
         };
+        drop(begins);
         let outcome = self.call(&profile, &invocation, input).await;
         let end = Input::Complete {
             invocation_id: invocation,
@@ -274,6 +290,16 @@ impl Inner {
 struct Seen {
     invocation: Option<Arc<str>>,
     intents: Vec<outlast_core::Intent>,
+}
+
+/// An invocation that is about to begin, until this is dropped.
+struct Begins(Arc<Inner>);
+
+impl Drop for Begins {
+    fn drop(&mut self) {
+        self.0.beginning.fetch_sub(1, Ordering::Relaxed);
+        self.0.pump();
+    }
 }
 
 /// A claimed slot, which comes back however the call ends.

@@ -32,7 +32,7 @@ use outlast_core::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak, atomic::AtomicUsize},
     time::Duration,
 };
 use tokio::{
@@ -53,8 +53,12 @@ pub struct Options {
     pub quotas: Quotas,
     /// Invocations at the same time, all functions together.
     pub invocations_max: usize,
-    /// Executions that may wait for an invocation in memory, per function; the others wait in the
-    /// store.
+    /// Invocations that may be about to begin at the same time, all functions together: from their
+    /// turn until their handler is called. A herd then waits for its turns, where others are not
+    /// behind it, and not for the processor and the disk, where they are.
+    pub beginning_max: usize,
+    /// Executions that may wait for an invocation in memory, per function, at some 80 bytes each;
+    /// the others are looked at again and again.
     pub ready_max: usize,
     /// Executions that stay in memory while nothing happens to them.
     pub resting_max: usize,
@@ -71,7 +75,8 @@ impl Default for Options {
         Self {
             quotas: Quotas::unlimited(),
             invocations_max: 1_024,
-            ready_max: 16_384,
+            beginning_max: 64,
+            ready_max: 1 << 20,
             resting_max: 1_024,
             snapshot_records: 1_000,
             grace: Duration::from_secs(10),
@@ -115,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) quarantine: Quarantine,
     pub(crate) wakes: Wakes,
     pub(crate) dispatcher: Mutex<Dispatcher<Arc<str>, ExecutionId>>,
+    /// Invocations that are about to begin. Grows under the dispatcher's lock only.
+    pub(crate) beginning: AtomicUsize,
     /// Invocations in flight.
     pub(crate) flights: Mutex<HashMap<ExecutionId, Arc<Flight>>>,
     /// Who waits for the end of an execution.
@@ -195,6 +202,7 @@ impl Engine {
             quarantine: Quarantine::default(),
             wakes: Wakes::default(),
             dispatcher: Mutex::new(Dispatcher::new(options.invocations_max, options.ready_max)),
+            beginning: AtomicUsize::new(0),
             flights: Mutex::default(),
             watchers: Mutex::default(),
             carried: Mutex::default(),

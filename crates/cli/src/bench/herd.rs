@@ -23,9 +23,9 @@ pub(crate) const OTHER_STEPS: u32 = 1;
 /// Clients that start the herd.
 const START_CONCURRENCY: u32 = 256;
 /// If nobody says when the herd is due, so many start and fall asleep per second at least.
-const STARTS_PER_SECOND_MIN: u32 = 2_000;
+const STARTS_PER_SECOND_MIN: u32 = 1_000;
 /// Seconds on top, for what does not depend on the size of the herd.
-const WAIT_SECONDS_MIN: u32 = 5;
+const WAIT_SECONDS_MIN: u32 = 10;
 /// How often the end of the herd is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long nothing may move before the herd is given up.

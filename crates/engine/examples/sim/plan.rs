@@ -44,6 +44,8 @@ pub(crate) struct Plan {
     pub(crate) calmness: u64,
     /// The engine's slots.
     pub(crate) invocations_max: usize,
+    /// How many invocations of the engine may begin at once.
+    pub(crate) beginning_max: usize,
     /// The engine's waiting room.
     pub(crate) ready_max: usize,
     /// The engine's cache.
@@ -126,6 +128,7 @@ impl Plan {
             tail_ms: random.below(60_000),
             calmness: pick(&mut random, &[4, 10, 30, 1_000_000]),
             invocations_max: narrow(pick(&mut random, &[1, 2, 8, 1_024])),
+            beginning_max: narrow(pick(&mut random, &[1, 2, 64])),
             ready_max: narrow(pick(&mut random, &[1, 2, 1_024])),
             // Most of what rests is thrown out and folded again from a snapshot and a tail.
             resting_max: narrow(pick(&mut random, &[0, 0, 1, 3, 1_024])),

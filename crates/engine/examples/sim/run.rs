@@ -185,6 +185,7 @@ impl Boot {
                 options: Options {
                     quotas: quotas.clone(),
                     invocations_max: plan.invocations_max,
+                    beginning_max: plan.beginning_max,
                     ready_max: plan.ready_max,
                     resting_max: plan.resting_max,
                     snapshot_records: plan.snapshot_records,
