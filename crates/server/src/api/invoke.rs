@@ -14,7 +14,7 @@ use outlast_core::{
     arn::{check_execution_name, check_tenant},
     intent::InvokeOutcome,
     limits::{EVENT_INPUT_BYTES_MAX, REQUEST_INPUT_BYTES_MAX, SYNCHRONOUS_TIMEOUT_SECONDS_MAX},
-    wire::{DurableConfig, ErrorObject, ExecutionStatus, Payload},
+    wire::{DurableConfig, ErrorObject, ExecutionStatus, Payload, error_type},
 };
 use outlast_engine::{Registered, invoker::PlainCall};
 use serde::{Serialize, de::IgnoredAny};
@@ -172,9 +172,12 @@ impl Api {
             }
             Kind::RequestResponse => Ok(match registered.call_plain(call).await {
                 InvokeOutcome::Succeeded(result) => succeeded(result, "null"),
-                InvokeOutcome::Failed(error)
-                | InvokeOutcome::TimedOut(error)
-                | InvokeOutcome::Stopped(error) => failed(error),
+                InvokeOutcome::Failed(error) | InvokeOutcome::Stopped(error) => failed(error),
+                // Said as the service says it to a caller; the other words are for chained invokes.
+                InvokeOutcome::TimedOut(_) => failed(ErrorObject::new(
+                    error_type::SANDBOX_TIMEDOUT,
+                    "Task timed out",
+                )),
             }),
         }
     }
