@@ -117,6 +117,8 @@ pub enum OwnAction {
     Delete,
     /// Wait until something changed that its handler does not know.
     Changed,
+    /// Wait for its end.
+    End,
 }
 
 /// Why a request has no route.
@@ -245,6 +247,7 @@ fn own<'a>(method: &Method, rest: &'a str) -> Result<Route<'a>, RouteError> {
         (&Method::POST, "fail") => OwnAction::Fail,
         (&Method::DELETE, "") => OwnAction::Delete,
         (&Method::GET, "changed") => OwnAction::Changed,
+        (&Method::GET, "end") => OwnAction::End,
         (&Method::POST, action) => {
             let name = action.strip_prefix("signals/");
             let name = name.filter(|name| !name.is_empty() && !name.contains('/'));

@@ -28,7 +28,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Request, Response, StatusCode, body::Body};
-use message::{ERROR_TYPE, Event, INVOCATION_ID, accepted, text};
+use message::{ERROR_TYPE, Event, INVOCATION_ID, TENANTS, accepted, text};
 pub(crate) use message::{NoBody, collect, refused};
 use outlast_core::{
     Outcome,
@@ -131,7 +131,11 @@ impl RuntimeHost {
             Err(status) => refused(status, "InvalidPath", "the Runtime API has no such call"),
             Ok(Route::Next) => {
                 let passing = is_passing(parts.version, &parts.headers);
-                self.next(&peer, !passing).await
+                let key = match keeps_tenants_apart(&parts.headers) {
+                    true => peer.shared_key().await,
+                    false => peer.key().await,
+                };
+                self.next(&peer, key, !passing).await
             }
             Ok(Route::RestoreNext) => message::json(StatusCode::OK, Bytes::new()),
             Ok(Route::Response(id)) => self.answered(id, &peer, &parts.headers, body).await,
@@ -149,8 +153,7 @@ impl RuntimeHost {
         lock(&self.state).fail_first(key, Ending::Failed(error));
     }
 
-    async fn next(&self, peer: &Peer, trusted: bool) -> Response<Full<Bytes>> {
-        let key = peer.key().await;
+    async fn next(&self, peer: &Peer, key: Key, trusted: bool) -> Response<Full<Bytes>> {
         if let Some(worker) = peer.worker() {
             worker.polls();
         }
@@ -424,6 +427,12 @@ fn streamed(kind: &str, trailers: &HeaderMap, body: &[u8]) -> ErrorObject {
             ErrorObject::new(kind, message)
         }
     }
+}
+
+/// Whether a worker says that it keeps tenants apart itself, as those of the Outlast SDK do: one
+/// process of them runs many executions at once.
+fn keeps_tenants_apart(headers: &HeaderMap) -> bool {
+    text(headers, &TENANTS) == Some("any")
 }
 
 /// The worker is done with an invocation, in time or not.
