@@ -12,7 +12,7 @@ use outlast_engine::{
     Engine, Known, Options as EngineOptions, Parts,
     clock::{Clock, EngineClock},
     random::{Random, SystemRandom},
-    store,
+    store::{self, counted::Counted},
 };
 use outlast_server::{
     Options, Server,
@@ -103,6 +103,7 @@ async fn until_the_end(
         .with_context(|| format!("{} cannot be listened on", serve.listen))?;
     let data = serve.data.display().to_string();
     let store = store::open(&serve.data).with_context(|| format!("{data} cannot be opened"))?;
+    let store = Arc::new(Counted::new(store));
     let clock: Arc<dyn Clock> = Arc::new(EngineClock::system());
     let random: Arc<dyn Random> = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
     let engine = Engine::open(Parts {

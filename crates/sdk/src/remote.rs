@@ -127,6 +127,16 @@ impl Remote {
         PendingCallback::new(self.service(), callback_id)
     }
 
+    /// Asks the server for anything that its API tells under a path, for what this type does not
+    /// offer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] when the server refuses; [`ErrorKind::Engine`] when it cannot be
+    /// asked.
+    pub async fn get(&self, path: &str) -> Result<serde_json::Value> {
+        self.api.read(path, std::time::Duration::ZERO).await
+    }
+
     pub(crate) fn api(&self) -> &Api {
         &self.api
     }

@@ -76,7 +76,11 @@ fn own(arn: &str, tail: &str) -> String {
 }
 
 impl Api {
-    async fn read<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T> {
+    pub(super) async fn read<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        patience: Duration,
+    ) -> Result<T> {
         let call = Call::get(self.uri(path).map_err(refused)?).patient(Some(patience));
         let reply = self.ask(&call, Repeat::Always).await;
         reply.and_then(|reply| reply.json()).map_err(refused)

@@ -56,6 +56,14 @@ struct Health {
     invocations: usize,
     ready: usize,
     quarantined: usize,
+    /// What the store has done since the server was started.
+    commits: u64,
+    commit_bytes: u64,
+    syncs: u64,
+    written_bytes: u64,
+    /// What it has at this moment.
+    disk_bytes: u64,
+    index_lag_bytes: u64,
 }
 
 impl Api {
@@ -129,7 +137,8 @@ impl Api {
     pub(super) fn health(&self) -> Answered {
         let health = self.engine.health();
         let about = self.engine.about();
-        let reason = health.store.poisoned;
+        let store = health.store;
+        let reason = store.poisoned;
         let status = if reason.is_some() {
             StatusCode::SERVICE_UNAVAILABLE
         } else {
@@ -140,10 +149,16 @@ impl Api {
             reason,
             store: about.kind,
             sync: about.sync,
-            disk_full: health.store.full,
+            disk_full: store.full,
             invocations: health.invocations,
             ready: health.ready,
             quarantined: health.quarantined.len(),
+            commits: store.commits,
+            commit_bytes: store.commit_bytes,
+            syncs: store.syncs,
+            written_bytes: store.written_bytes,
+            disk_bytes: store.disk_bytes,
+            index_lag_bytes: store.index_lag_bytes,
         };
         json(status, &health)
     }
