@@ -205,6 +205,9 @@ pub(crate) struct Serve {
     /// Open to everybody on this machine: no keys, loopback only.
     #[arg(long)]
     pub(crate) dev: bool,
+    /// Let time stand still until a test skips it, as `CloudRunner::skip_time` does.
+    #[arg(long, requires = "dev")]
+    pub(crate) test_clock: bool,
 }
 
 fn within<T: TryFrom<u64> + Clone + Send + Sync>(min: u64, max: u64) -> RangedU64ValueParser<T> {

@@ -119,6 +119,10 @@ pub enum OwnAction {
     Changed,
     /// Wait for its end.
     End,
+    /// What time it is, and when it goes on by itself; only on a test clock.
+    Clock,
+    /// Skip the time in which it only waits; only on a test clock.
+    Skip,
 }
 
 /// Why a request has no route.
@@ -248,6 +252,8 @@ fn own<'a>(method: &Method, rest: &'a str) -> Result<Route<'a>, RouteError> {
         (&Method::DELETE, "") => OwnAction::Delete,
         (&Method::GET, "changed") => OwnAction::Changed,
         (&Method::GET, "end") => OwnAction::End,
+        (&Method::GET, "clock") => OwnAction::Clock,
+        (&Method::POST, "clock") => OwnAction::Skip,
         (&Method::POST, action) => {
             let name = action.strip_prefix("signals/");
             let name = name.filter(|name| !name.is_empty() && !name.contains('/'));

@@ -62,7 +62,8 @@ pub(super) async fn register(api: &Api, function: &Function) -> Result<()> {
         return Ok(());
     }
     wanted.function_name = None;
-    let mut call = Call::post(uri(api, &format!("{name}/configuration"))?, body(&wanted)?);
+    let path = format!("{}/configuration", encoded(name));
+    let mut call = Call::post(uri(api, &path)?, body(&wanted)?);
     call.method = Method::PUT;
     api.ask(&call, Repeat::Always)
         .await

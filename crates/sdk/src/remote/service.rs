@@ -12,11 +12,22 @@ use crate::{
 use bytes::Bytes;
 use hyper::header::HeaderName;
 use outlast_core::{
+    arn::FunctionReference,
     event::Event,
     wire::{ErrorObject, ExecutionStatus, Payload},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
+
+/// What the service says of an execution, as far as tests look at it.
+#[cfg(feature = "testing")]
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Description {
+    pub(crate) status: ExecutionStatus,
+    pub(crate) result: Option<Payload>,
+    pub(crate) error: Option<ErrorObject>,
+}
 
 /// How long one question for an end is open.
 const END_SECONDS: u64 = 20;
@@ -91,6 +102,20 @@ impl Api {
         self.ask(&call, repeat).await.map_err(refused)
     }
 
+    /// An execution as the service describes it.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn describe(&self, arn: &str) -> Result<Description> {
+        let path = execution(arn, "?IncludeExecutionData=true");
+        self.read(&path, Duration::ZERO).await
+    }
+
+    /// Says something that has no body and is done at most once.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn post(&self, path: &str) -> Result<()> {
+        let told = self.tell(path, Bytes::new(), Repeat::Unsent).await;
+        told.map(drop)
+    }
+
     /// The execution of a function with this name.
     pub(super) async fn find(&self, function: &str, name: &str) -> Result<Option<Arc<str>>> {
         let path = format!(
@@ -107,9 +132,10 @@ impl Api {
 impl Service for Api {
     fn start(&self, new: NewExecution) -> BoxFuture<'_, Result<StartedExecution>> {
         Box::pin(async move {
-            // Durable functions are started with a qualifier; one that is named keeps its own.
-            let has_qualifier = new.function.rsplit(':').next() != Some(&*new.function);
-            let qualifier = if has_qualifier { "" } else { ":$LATEST" };
+            // The service starts durable functions with a qualifier only.
+            let reference: Option<FunctionReference> = new.function.parse().ok();
+            let is_bare = reference.is_some_and(|reference| reference.qualifier.is_none());
+            let qualifier = if is_bare { ":$LATEST" } else { "" };
             let function = format!("{}{qualifier}", new.function);
             let path = format!("/2015-03-31/functions/{}/invocations", encoded(&function));
             let body = Bytes::copy_from_slice(new.input.as_bytes());

@@ -71,6 +71,8 @@ impl Api {
         match action {
             OwnAction::Changed => return self.changed(arn, query).await,
             OwnAction::End => return self.end(arn, query).await,
+            OwnAction::Clock => return self.clock(arn).await,
+            OwnAction::Skip => return self.skip(arn, query).await,
             OwnAction::Why | OwnAction::Resume | OwnAction::Fail | OwnAction::Delete => {}
         }
         let execution = self.known(arn).await?;
@@ -82,7 +84,7 @@ impl Api {
             OwnAction::Resume => self.engine.resume(execution).await?,
             OwnAction::Fail => self.engine.fail_held(execution).await?,
             OwnAction::Delete => self.engine.delete(execution).await?,
-            OwnAction::Changed | OwnAction::End => {}
+            OwnAction::Changed | OwnAction::End | OwnAction::Clock | OwnAction::Skip => {}
         }
         Ok(empty(StatusCode::NO_CONTENT))
     }
