@@ -1,6 +1,6 @@
 //! The server's API as calls: what is asked, how often, and what a refusal means.
 
-use super::http::{Call, Failure, Http, Reply};
+use super::http::{Call, Http, Reply};
 use crate::{
     backend::BackendError,
     error::{Error, ErrorKind},
@@ -40,18 +40,10 @@ pub(crate) struct Api {
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+struct Inner {
     http: Http,
     /// What pauses are drawn from, so that many workers do not come back in the same moment.
     chance: AtomicU64,
-}
-
-impl Deref for Inner {
-    type Target = Http;
-
-    fn deref(&self) -> &Http {
-        &self.http
-    }
 }
 
 impl Deref for Api {
@@ -144,12 +136,6 @@ pub(crate) fn refused(error: BackendError) -> Error {
         None => "ServerUnreachable".to_owned(),
     });
     Error::from_record(kind, None, ErrorObject::new(code, error.message))
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        refused(failure.into())
-    }
 }
 
 #[cfg(test)]

@@ -170,6 +170,10 @@ struct Line {
     moving: Pin<Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
 }
 
+/// A connection of one caller's own, or none yet.
+#[derive(Default)]
+pub(crate) struct Own(Option<Line>);
+
 /// The server, and the connections to it.
 pub(crate) struct Http {
     address: Address,
@@ -219,7 +223,6 @@ impl Http {
     /// Asks once. A kept connection that turns out to be closed does not count.
     pub(crate) async fn send(&self, call: &Call) -> Result<Reply, Failure> {
         let _place = self.place(call).await;
-        let limit = call.patience.map(|patience| patience + ANSWER_MAX);
         loop {
             let kept = self.idle().pop();
             let was_kept = kept.is_some();
@@ -227,19 +230,7 @@ impl Http {
                 Some(line) => line,
                 None => self.connect().await?,
             };
-            let request = self.request(call)?;
-            let exchange = exchange(&mut line, request);
-            let ended = match limit {
-                None => exchange.await,
-                Some(limit) => match tokio::time::timeout(limit, exchange).await {
-                    Ok(ended) => ended,
-                    Err(_) => {
-                        let message = format!("no answer within {} s", limit.as_secs());
-                        return Err(Failure::Broken(message));
-                    }
-                },
-            };
-            match ended {
+            match self.exchange(&mut line, call).await {
                 Ok(reply) => {
                     let mut idle = self.idle();
                     if idle.len() < IDLE_MAX {
@@ -254,6 +245,33 @@ impl Http {
         }
     }
 
+    /// Asks once over a connection of the caller's own, which is made when there is none and kept
+    /// as long as it works.
+    pub(crate) async fn send_over(&self, own: &mut Own, call: &Call) -> Result<Reply, Failure> {
+        let mut line = match own.0.take() {
+            Some(line) => line,
+            None => self.connect().await?,
+        };
+        let reply = self.exchange(&mut line, call).await?;
+        own.0 = Some(line);
+        Ok(reply)
+    }
+
+    async fn exchange(&self, line: &mut Line, call: &Call) -> Result<Reply, Failure> {
+        let exchange = exchange(line, self.request(call));
+        let Some(patience) = call.patience else {
+            return exchange.await;
+        };
+        let limit = patience + ANSWER_MAX;
+        match tokio::time::timeout(limit, exchange).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                let message = format!("no answer within {} s", limit.as_secs());
+                Err(Failure::Broken(message))
+            }
+        }
+    }
+
     async fn place(&self, call: &Call) -> Option<SemaphorePermit<'_>> {
         match call.patience {
             // The semaphore is never closed.
@@ -262,14 +280,14 @@ impl Http {
         }
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
+    fn request(&self, call: &Call) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(call.body.clone()));
         *request.method_mut() = call.method.clone();
         *request.uri_mut() = call.uri.clone();
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
         headers.extend(call.headers.clone());
-        Ok(request)
+        request
     }
 
     async fn connect(&self) -> Result<Line, Failure> {

@@ -8,7 +8,7 @@
 use super::{
     api::{Api, Repeat, encoded},
     backend::RemoteBackend,
-    http::{Call, Reply},
+    http::{Call, Own, Reply},
     register::{TIMEOUT_SECONDS, register},
 };
 use crate::{
@@ -218,10 +218,12 @@ impl Serving {
             .header("outlast-tenants", "any")
             .patient(None);
         let mut failures = 0;
+        // The server looks at who is behind a connection that asks, and watches it: always the same.
+        let mut own = Own::default();
         // The semaphore is never closed.
         while let Ok(place) = self.places.clone().acquire_owned().await {
             self.asking.fetch_add(1, Ordering::Relaxed);
-            let asked = self.api.send(&call).await;
+            let asked = self.api.send_over(&mut own, &call).await;
             let others = self.asking.fetch_sub(1, Ordering::Relaxed) - 1;
             match asked.map_err(BackendError::from).and_then(Reply::accepted) {
                 Ok(reply) => {

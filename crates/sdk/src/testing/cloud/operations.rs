@@ -4,10 +4,10 @@
 //! is due and has not begun, is left as the last event says.
 
 use outlast_core::{
-    event::{Details, Event},
+    event::{Details, Event, RetryDetails},
     wire::{
-        CallbackDetails, ChainedInvokeDetails, ContextDetails, ExecutionDetails, Operation,
-        OperationStatus as Status, OperationType as Type, StepDetails, WaitDetails,
+        CallbackDetails, ErrorObject, ExecutionDetails, Operation, OperationStatus as Status,
+        OperationType as Type, Payload, WaitDetails,
     },
 };
 use std::sync::Arc;
@@ -86,38 +86,6 @@ fn note(operation: &mut Operation, details: &Details) {
                 input_payload: input.payload.clone(),
             });
         }
-        Details::ContextSucceeded { result } => {
-            operation.context_details = Some(ContextDetails {
-                result: result.payload.clone(),
-                ..ContextDetails::default()
-            });
-        }
-        Details::ContextFailed { error } => {
-            operation.context_details = Some(ContextDetails {
-                error: error.payload.clone().map(Arc::new),
-                ..ContextDetails::default()
-            });
-        }
-        Details::StepSucceeded {
-            result,
-            retry_details,
-        } => {
-            operation.step_details = Some(StepDetails {
-                attempt: retry_details.current_attempt,
-                result: result.payload.clone(),
-                ..StepDetails::default()
-            });
-        }
-        Details::StepFailed {
-            error,
-            retry_details,
-        } => {
-            operation.step_details = Some(StepDetails {
-                attempt: retry_details.current_attempt,
-                error: error.payload.clone().map(Arc::new),
-                ..StepDetails::default()
-            });
-        }
         Details::WaitStarted {
             scheduled_end_timestamp,
             ..
@@ -132,27 +100,32 @@ fn note(operation: &mut Operation, details: &Details) {
                 ..CallbackDetails::default()
             });
         }
-        Details::CallbackSucceeded { result } => {
-            let known = operation.callback_details.get_or_insert_default();
-            known.result.clone_from(&result.payload);
+        Details::StepSucceeded {
+            result,
+            retry_details,
+        } => {
+            note_outcome(operation, result.payload.clone(), None);
+            note_attempt(operation, retry_details);
         }
-        Details::CallbackFailed { error } | Details::CallbackTimedOut { error } => {
-            let known = operation.callback_details.get_or_insert_default();
-            known.error = error.payload.clone().map(Arc::new);
+        Details::StepFailed {
+            error,
+            retry_details,
+        } => {
+            note_outcome(operation, None, error.payload.clone());
+            note_attempt(operation, retry_details);
         }
-        Details::ChainedInvokeSucceeded { result } => {
-            operation.chained_invoke_details = Some(ChainedInvokeDetails {
-                result: result.payload.clone(),
-                ..ChainedInvokeDetails::default()
-            });
+        Details::ContextSucceeded { result }
+        | Details::CallbackSucceeded { result }
+        | Details::ChainedInvokeSucceeded { result } => {
+            note_outcome(operation, result.payload.clone(), None);
         }
-        Details::ChainedInvokeFailed { error }
+        Details::ContextFailed { error }
+        | Details::CallbackFailed { error }
+        | Details::CallbackTimedOut { error }
+        | Details::ChainedInvokeFailed { error }
         | Details::ChainedInvokeTimedOut { error }
         | Details::ChainedInvokeStopped { error } => {
-            operation.chained_invoke_details = Some(ChainedInvokeDetails {
-                error: error.payload.clone().map(Arc::new),
-                ..ChainedInvokeDetails::default()
-            });
+            note_outcome(operation, None, error.payload.clone());
         }
         Details::ExecutionSucceeded { .. }
         | Details::ExecutionFailed { .. }
@@ -164,5 +137,33 @@ fn note(operation: &mut Operation, details: &Details) {
         | Details::WaitCancelled { .. }
         | Details::ChainedInvokeStarted { .. }
         | Details::InvocationCompleted { .. } => {}
+    }
+}
+
+fn note_attempt(operation: &mut Operation, retry: &RetryDetails) {
+    let known = operation.step_details.get_or_insert_default();
+    known.attempt = retry.current_attempt;
+}
+
+fn note_outcome(operation: &mut Operation, result: Option<Payload>, error: Option<ErrorObject>) {
+    let error = error.map(Arc::new);
+    match operation.operation_type {
+        Type::Context => {
+            let known = operation.context_details.get_or_insert_default();
+            (known.result, known.error) = (result, error);
+        }
+        Type::Step => {
+            let known = operation.step_details.get_or_insert_default();
+            (known.result, known.error) = (result, error);
+        }
+        Type::Callback => {
+            let known = operation.callback_details.get_or_insert_default();
+            (known.result, known.error) = (result, error);
+        }
+        Type::ChainedInvoke => {
+            let known = operation.chained_invoke_details.get_or_insert_default();
+            (known.result, known.error) = (result, error);
+        }
+        Type::Execution | Type::Wait => {}
     }
 }
