@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure the embedded engine on this machine, beside what its disk can do.
+    /// Measure an engine on this machine, beside what its disk can do.
     Bench(Bench),
     /// Check a data folder that no engine has open.
     Doctor(Doctor),
@@ -44,8 +44,21 @@ pub(crate) enum Command {
     subcommand_help_heading = "Workloads"
 )]
 pub(crate) struct Bench {
+    /// Where functions run: in the engine's process, or as a worker of a server that is started for
+    /// the measurement.
+    #[arg(long, global = true, value_enum, default_value_t = Home::Embedded, display_order = 900)]
+    pub(crate) home: Home,
     #[command(subcommand)]
     pub(crate) workload: Workload,
+}
+
+/// Where functions run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Home {
+    /// In the engine's process.
+    Embedded,
+    /// As a worker of a server, over loopback.
+    Remote,
 }
 
 /// What to measure.
@@ -214,6 +227,9 @@ pub(crate) struct Serve {
     /// Open to everybody on this machine: no keys, loopback only.
     #[arg(long)]
     pub(crate) dev: bool,
+    /// Let time stand still until a test skips it, as `CloudRunner::skip_time` does.
+    #[arg(long, requires = "dev")]
+    pub(crate) test_clock: bool,
 }
 
 fn within<T: TryFrom<u64> + Clone + Send + Sync>(min: u64, max: u64) -> RangedU64ValueParser<T> {

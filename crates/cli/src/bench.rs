@@ -1,25 +1,27 @@
-//! `outlast bench`: measures the embedded engine, and the disk it stands on in the same run.
+//! `outlast bench`: measures an engine, and the disk it stands on in the same run. The engine is
+//! embedded in this process, or that of a server of which this process is then worker and client.
 //!
 //! Every workload goes the same way: the folder is filled, the program warms up, the disk is
 //! measured, then the engine, then the disk again. Clients wait for one execution before they start
 //! the next, so nothing hides in a backlog. No figure is judged here.
 
 mod clients;
-mod counted;
 mod folder;
 mod functions;
 mod herd;
 mod histogram;
+mod home;
 mod limit;
 mod probe;
 mod process;
 mod report;
 mod resume;
+mod server;
 mod sleepers;
 mod stand;
 
 use crate::{
-    arguments::{Bench, Place, Workload},
+    arguments::{Bench, Home, Place, Workload},
     bench::{
         clients::{Clients, Load},
         folder::Folder,
@@ -48,10 +50,10 @@ const WARM_STEPS_MAX: u32 = 100;
 pub(crate) fn run(bench: Bench, output: &Output) -> anyhow::Result<Verdict> {
     let folder = Folder::choose(place(&bench.workload).data.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_time()
+        .enable_all()
         .build()
         .context("the program cannot start its threads")?;
-    let measured = measure(&bench.workload, folder.path(), *output);
+    let measured = measure(&bench, folder.path(), *output);
     let figures = runtime.block_on(Box::pin(measured))?;
     output.report(&figures)?;
     match figures.lost {
@@ -60,11 +62,12 @@ pub(crate) fn run(bench: Bench, output: &Output) -> anyhow::Result<Verdict> {
     }
 }
 
-async fn measure(workload: &Workload, folder: &Path, output: Output) -> anyhow::Result<Figures> {
-    let stand = Stand::open(folder, output).await?;
+async fn measure(bench: &Bench, folder: &Path, output: Output) -> anyhow::Result<Figures> {
+    let Bench { home, workload } = bench;
+    let stand = Stand::open(*home, folder, output).await?;
     stand.prefill(place(workload).prefill.into()).await?;
     let bytes = warm_up(&stand, load(workload)).await?;
-    stand.settle().await;
+    stand.settle().await?;
     let parameters = parameters(workload);
     let commits = Commits {
         bytes,
@@ -86,11 +89,15 @@ async fn measure(workload: &Workload, folder: &Path, output: Output) -> anyhow::
         }
         Workload::Resume(resume) => resume::measure(stand, resume).await?,
     };
-    stand.close().await;
+    stand.close().await?;
     let after = limit::measure(folder, commits).await?;
     let per_second = durable_per_second(workload, &figures);
     Ok(Figures {
         workload: name(workload),
+        home: match home {
+            Home::Embedded => "embedded",
+            Home::Remote => "remote",
+        },
         version: env!("CARGO_PKG_VERSION"),
         parameters,
         ..figures.with_limits([before, after], per_second)
@@ -104,11 +111,11 @@ async fn warm_up(stand: &Stand, load: Load) -> anyhow::Result<usize> {
         ..load
     };
     let bar = stand.output.progress("warming up", PREPARATION.as_secs());
-    let first = stand.read();
+    let first = stand.read().await?;
     let mut clients = Clients::begin(stand, load);
     clients.work(PREPARATION, &bar).await?;
     clients.stop().await?;
-    let bytes = Figures::between(&first, &stand.read()).bytes_per_commit;
+    let bytes = Figures::between(&first, &stand.read().await?).bytes_per_commit;
     usize::try_from(bytes).context("a commit is larger than memory")
 }
 
@@ -120,9 +127,9 @@ async fn work(stand: &Stand, load: Load, seconds: u32) -> anyhow::Result<Figures
     // So that memory and index lag at the start are those of an engine at work, as at the end.
     clients.work(RAMP, &ProgressBar::hidden()).await?;
     stand.probe.forget_times();
-    let first = stand.read();
+    let first = stand.read().await?;
     clients.work(period, &bar).await?;
-    let figures = Figures::between(&first, &stand.read()).with_times(&stand.probe);
+    let figures = Figures::between(&first, &stand.read().await?).with_times(&stand.probe);
     clients.stop().await?;
     Ok(figures)
 }

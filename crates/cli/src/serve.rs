@@ -9,7 +9,10 @@ use crate::{
 };
 use anyhow::{Context, anyhow, bail};
 use outlast_engine::{
-    Engine, Known, Options as EngineOptions, Parts, clock::EngineClock, random::SystemRandom, store,
+    Engine, Known, Options as EngineOptions, Parts,
+    clock::{Clock, EngineClock, TestClock},
+    random::{Random, SystemRandom},
+    store::{self, counted::Counted},
 };
 use outlast_server::{
     Options, Server,
@@ -88,6 +91,28 @@ fn read(file: &Path) -> anyhow::Result<Map<String, Value>> {
         .with_context(|| format!("{shown} is not a JSON object of functions by name"))
 }
 
+/// The engine on a data folder.
+async fn open(
+    data: &Path,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+) -> anyhow::Result<Engine> {
+    let shown = data.display();
+    let store = store::open(data).with_context(|| format!("{shown} cannot be opened"))?;
+    let engine = Engine::open(Parts {
+        store: Arc::new(Counted::new(store)),
+        clock: clock.clone(),
+        random: random.clone(),
+        options: EngineOptions {
+            known: Known::ByCatalogue,
+            ..EngineOptions::default()
+        },
+    });
+    engine
+        .await
+        .with_context(|| format!("{shown} cannot be used"))
+}
+
 async fn until_the_end(
     serve: &Serve,
     functions: Map<String, Value>,
@@ -97,27 +122,19 @@ async fn until_the_end(
         .await
         .with_context(|| format!("{} cannot be listened on", serve.listen))?;
     let data = serve.data.display().to_string();
-    let store = store::open(&serve.data).with_context(|| format!("{data} cannot be opened"))?;
-    let clock = Arc::new(EngineClock::system());
-    let random = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
+    let test_clock = serve.test_clock.then(Arc::<TestClock>::default);
+    let clock: Arc<dyn Clock> = match &test_clock {
+        Some(clock) => clock.clone(),
+        None => Arc::new(EngineClock::system()),
+    };
+    let random: Arc<dyn Random> = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
+    let engine = open(&serve.data, &clock, &random).await?;
     let hosting = Hosting::new(hosting::Parts {
-        clock: clock.clone(),
-        random: random.clone(),
+        clock,
+        random,
         policy: Arc::new(AddressPolicy::with_loopback()),
         connector: Arc::new(Tcp),
     });
-    let engine = Engine::open(Parts {
-        store,
-        clock,
-        random,
-        options: EngineOptions {
-            known: Known::ByCatalogue,
-            ..EngineOptions::default()
-        },
-    });
-    let engine = engine
-        .await
-        .with_context(|| format!("{data} cannot be used"))?;
     let catalogue = Catalogue::open(engine.clone(), Arc::new(hosting), Account::default())?;
     for (name, configuration) in functions {
         let Value::Object(members) = configuration else {
@@ -134,7 +151,14 @@ async fn until_the_end(
         functions: catalogue.names(),
     })?;
     output.note(&environment(&endpoint));
-    let server = Server::new(engine.clone(), catalogue, Options::default());
+    let server = Server::new(
+        engine.clone(),
+        catalogue,
+        Options {
+            test_clock,
+            ..Options::default()
+        },
+    );
     let mut failure = None;
     let ended = async {
         tokio::select! {

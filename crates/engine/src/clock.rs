@@ -82,6 +82,39 @@ impl EngineClock {
     }
 }
 
+/// A clock that stands still until somebody moves it: for tests of a whole server, in which a day
+/// must not take one and nothing may depend on how fast the machine is.
+#[derive(Debug)]
+pub struct TestClock {
+    now_ms: AtomicU64,
+}
+
+impl TestClock {
+    /// A clock that stands at the system's time.
+    pub fn new() -> Self {
+        Self {
+            now_ms: AtomicU64::new(wall_time().as_millis()),
+        }
+    }
+
+    /// Moves it on; it never goes back. Whoever sleeps by it has to be told.
+    pub fn skip_to(&self, moment: Timestamp) {
+        self.now_ms.fetch_max(moment.as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.now_ms.load(Ordering::SeqCst))
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where the engine reads the system's clock"
@@ -244,6 +277,17 @@ mod tests {
         put.await.unwrap();
         let opened = StoreClock::new(at(5_000), &store).map(drop);
         assert!(matches!(opened, Err(Error::Unreadable(_))), "{opened:?}");
+    }
+
+    #[tokio::test]
+    async fn a_test_clock_stands_still_until_it_is_moved_and_never_goes_back() {
+        let clock = TestClock::new();
+        let before = clock.now();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(clock.now(), before);
+        clock.skip_to(before.plus_millis(86_400_000));
+        clock.skip_to(before);
+        assert_eq!(clock.now(), before.plus_millis(86_400_000));
     }
 
     #[tokio::test]

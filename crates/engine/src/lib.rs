@@ -31,4 +31,4 @@ pub use check::{Sound, check};
 pub use engine::{Engine, Options, Parts, Started, WeakEngine};
 pub use error::Error;
 pub use function::{Known, Registered};
-pub use requests::{End, Health, HistoryPart, execution_id};
+pub use requests::{End, Health, HistoryPart, Resting, execution_id};

@@ -38,6 +38,17 @@ pub struct End {
     pub error: Option<ErrorObject>,
 }
 
+/// Whether anybody works on an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resting {
+    /// Records so far: what tells this moment from any other of its life.
+    pub records: u64,
+    /// Nobody works on it, and nobody is about to.
+    pub is_resting: bool,
+    /// When it goes on by itself, if it does.
+    pub wake: Option<Timestamp>,
+}
+
 /// Which part of a history, and how much of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryPart {
@@ -311,6 +322,28 @@ impl Engine {
             head(execution, inner.wake_of(execution))
         });
         seen.await
+    }
+
+    /// Whether anybody works on an execution, and when it goes on by itself.
+    ///
+    /// # Errors
+    /// When there is no such execution.
+    pub async fn resting(&self, execution: ExecutionId) -> Result<Resting, Error> {
+        let seen = self.inner.read(execution, |inner, execution| {
+            let flies = lock(&inner.flights).contains_key(&execution.id());
+            let busy = flies || execution.invocation().is_some() || execution.has_intents();
+            Resting {
+                records: execution.records(),
+                is_resting: !busy && !execution.wants_invocation(inner.now()),
+                wake: execution.next_wake(),
+            }
+        });
+        seen.await
+    }
+
+    /// Tells the engine that its clock was moved.
+    pub fn time_has_passed(&self) {
+        self.inner.wakes.time_has_passed();
     }
 
     /// The execution with this name, if there is one.

@@ -17,6 +17,7 @@
 //! - Handing over a commit never loses it: when a store's queue is full, the call itself waits. The
 //!   queue is emptied by a thread of the store's own, so waiting cannot block it.
 
+pub mod counted;
 pub mod folder;
 pub mod journaled;
 pub mod layer;
@@ -319,6 +320,11 @@ pub struct Status {
     pub disk_bytes: u64,
     /// Syncs that commits waited for.
     pub syncs: u64,
+    /// Commits that were handed over, and their bytes; known where a
+    /// [`Counted`](counted::Counted) stands before the store.
+    pub commits: u64,
+    /// Bytes of those commits.
+    pub commit_bytes: u64,
 }
 
 /// What a store is, for whoever looks after it.

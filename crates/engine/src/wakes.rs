@@ -70,6 +70,11 @@ impl Default for State {
 }
 
 impl Wakes {
+    /// Time has passed without anybody having slept.
+    pub(crate) fn time_has_passed(&self) {
+        self.news.notify_one();
+    }
+
     /// An execution wants to be looked at. Kept in memory if that is soon, or if the store does not
     /// tell (`active`).
     pub(crate) fn hint(&self, id: ExecutionId, at: Timestamp, active: bool) {

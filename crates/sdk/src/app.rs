@@ -1,7 +1,8 @@
 //! A program's functions, and the home they run in.
 //!
 //! [`App::run`] looks where it is and serves that home. It runs nothing by itself: inside AWS Lambda
-//! the [Lambda backend](crate::backend) does, elsewhere the [embedded engine](crate::Embedded).
+//! the [Lambda backend](crate::backend) does, for a server a worker, elsewhere the
+//! [embedded engine](crate::Embedded).
 
 use crate::{
     context::Context,
@@ -30,9 +31,15 @@ use std::future::Future;
 ///
 /// Inside AWS Lambda, with the feature `lambda`, the program serves the Lambda runtime. If it has
 /// several functions, the one named like the Lambda function (`AWS_LAMBDA_FUNCTION_NAME`) is
-/// served; a program with one function needs no such agreement of names. Elsewhere, with the feature
-/// `embedded` (on by default), an engine in this process keeps everything in a folder: `OUTLAST_DATA`
-/// names it, `.outlast` is the default.
+/// served; a program with one function needs no such agreement of names.
+///
+/// With `OUTLAST_ENDPOINT=http://HOST:PORT` and the feature `remote`, the program is a worker of that
+/// server: it makes its functions known there, runs as many of their executions at once as there
+/// are, and comes back when the server was away. `OUTLAST_TOKEN` is sent along as a bearer token.
+/// The server ends an invocation after 15 minutes, as AWS Lambda does: a step must not take longer.
+///
+/// Elsewhere, with the feature `embedded` (on by default), an engine in this process keeps
+/// everything in a folder: `OUTLAST_DATA` names it, `.outlast` is the default.
 ///
 /// # Portability
 ///
@@ -86,8 +93,8 @@ impl App {
         self
     }
 
-    /// Serves the home the program runs in, until that home ends it: on the embedded engine, until
-    /// Ctrl-C.
+    /// Serves the home the program runs in, until that home ends it: on the embedded engine until
+    /// Ctrl-C, for a server until Ctrl-C or SIGTERM.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when no function is registered, when two have the same name, or
@@ -101,8 +108,21 @@ impl App {
             Home::Lambda { function_name } => {
                 serve_lambda(self.choose(function_name.as_deref())?).await
             }
+            Home::Server => serve_server(self).await,
             Home::Here => serve_here(self).await,
         }
+    }
+
+    /// Makes the functions known to a server and runs their executions, until the worker is dropped
+    /// or shut down.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] when no function is registered, two have the same name, or the
+    /// server refuses one; [`ErrorKind::Engine`] when it cannot be reached.
+    #[cfg(feature = "remote")]
+    pub async fn work_for(self, server: &crate::Remote) -> Result<crate::Worker> {
+        self.check()?;
+        crate::Worker::begin(self, server.api()).await
     }
 
     /// Opens the embedded engine on the folder that `OUTLAST_DATA` names, or `.outlast`: executions
@@ -190,17 +210,22 @@ fn invalid(message: impl Into<String>) -> Error {
 enum Home {
     /// Inside AWS Lambda, or whatever serves the Lambda Runtime API.
     Lambda { function_name: Option<String> },
+    /// For the server that `OUTLAST_ENDPOINT` names.
+    Server,
     /// Anywhere else.
     Here,
 }
 
 impl Home {
     fn find(variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        match variable("AWS_LAMBDA_RUNTIME_API") {
-            Some(_) => Self::Lambda {
+        if variable("AWS_LAMBDA_RUNTIME_API").is_some() {
+            return Self::Lambda {
                 function_name: variable("AWS_LAMBDA_FUNCTION_NAME"),
-            },
-            None => Self::Here,
+            };
+        }
+        match variable("OUTLAST_ENDPOINT") {
+            Some(endpoint) if !endpoint.is_empty() => Self::Server,
+            Some(_) | None => Self::Here,
         }
     }
 }
@@ -240,6 +265,69 @@ async fn serve_here(app: App) -> Result<()> {
     ))
 }
 
+#[cfg(feature = "remote")]
+#[expect(clippy::print_stderr, reason = "a person started it and wants to know")]
+async fn serve_server(app: App) -> Result<()> {
+    /// Pause before a server that is not there is looked for again.
+    const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+    app.check()?;
+    let server = crate::Remote::from_env()?;
+    let endpoint = server.endpoint();
+    let names: Vec<_> = app.functions.iter().map(Function::name).collect();
+    let mut ending = std::pin::pin!(ended());
+    let mut is_missed = false;
+    let worker = loop {
+        let begun = tokio::select! {
+            biased;
+            () = &mut ending => return Ok(()),
+            begun = app.clone().work_for(&server) => begun,
+        };
+        match begun {
+            Ok(worker) => break worker,
+            // It may come up later than its workers.
+            Err(error) if error.kind() == ErrorKind::Engine => {
+                if !std::mem::replace(&mut is_missed, true) {
+                    eprintln!("outlast: waiting for the server at {endpoint}: {error}");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    eprintln!("outlast: a worker of {endpoint} for {}", names.join(", "));
+    ending.await;
+    worker.shut_down().await;
+    Ok(())
+}
+
+/// Resolves when the process is asked to end.
+#[cfg(feature = "remote")]
+async fn ended() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+#[cfg(not(feature = "remote"))]
+async fn serve_server(app: App) -> Result<()> {
+    app.check()?;
+    Err(Error::of_kind(
+        ErrorKind::Unsupported,
+        None,
+        "OUTLAST_ENDPOINT names a server, but this program was built without the way to work for one: turn it on \
+         with `cargo add outlast --features remote`, or unset the variable to run it here",
+    ))
+}
+
 #[cfg(feature = "lambda")]
 async fn serve_lambda(function: Function) -> Result<()> {
     use crate::backend::lambda::{Api, serve};
@@ -270,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn lambda_is_recognised_by_its_runtime_api() {
+    fn homes_are_recognised_by_their_variables_and_lambda_comes_first() {
         let home = |variables: &'static [(&str, &str)]| {
             Home::find(&move |name| {
                 let found = variables.iter().find(|(key, _)| *key == name);
@@ -279,10 +367,13 @@ mod tests {
         };
         assert_eq!(home(&[]), Home::Here);
         assert_eq!(home(&[("AWS_LAMBDA_FUNCTION_NAME", "order")]), Home::Here);
+        assert_eq!(home(&[("OUTLAST_ENDPOINT", "")]), Home::Here);
+        assert_eq!(home(&[("OUTLAST_ENDPOINT", "http://a")]), Home::Server);
         assert_eq!(
             home(&[
                 ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001"),
                 ("AWS_LAMBDA_FUNCTION_NAME", "order"),
+                ("OUTLAST_ENDPOINT", "http://a"),
             ]),
             Home::Lambda {
                 function_name: Some("order".to_owned())
@@ -313,6 +404,15 @@ mod tests {
         let message = |names| app(names).choose(None).unwrap_err().message().to_owned();
         assert!(message(&[]).contains("no functions"));
         assert!(message(&["a", "b", "a"]).contains("two functions are named 'a'"));
+    }
+
+    #[cfg(not(feature = "remote"))]
+    #[tokio::test]
+    async fn a_server_without_the_feature_is_an_error_that_names_the_feature() {
+        let error = serve_server(app(&["order"])).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let remedy = "cargo add outlast --features remote";
+        assert!(error.message().contains(remedy), "{error}");
     }
 
     #[cfg(not(feature = "lambda"))]

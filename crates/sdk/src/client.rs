@@ -1,17 +1,16 @@
-//! The typed client of an engine: starts, results, signals, callbacks, histories.
+//! The typed client of an engine, in this process or behind a server: starts, results, signals,
+//! callbacks, histories.
+//!
+//! What it needs from either is a [`Service`]; how it asks there is the home's.
 
 use crate::{
-    embedded::refused,
+    backend::BoxFuture,
     error::{Error, ErrorKind, Result},
 };
 use outlast_core::{
-    Start,
-    arn::ExecutionId,
-    delivery::Arrival,
     event::Event,
     wire::{ErrorObject, ExecutionStatus, Payload},
 };
-use outlast_engine::{End, Engine, HistoryPart};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt,
@@ -20,10 +19,67 @@ use std::{
     sync::Arc,
 };
 
+/// What a start says.
+#[derive(Clone, Debug)]
+pub(crate) struct NewExecution {
+    pub(crate) function: String,
+    pub(crate) input: Payload,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) tenant: Option<String>,
+}
+
+/// What became of a start.
+#[derive(Clone, Debug)]
+pub(crate) struct StartedExecution {
+    pub(crate) arn: Arc<str>,
+    pub(crate) existed: bool,
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExecutionStatus,
+    pub(crate) result: Option<Payload>,
+    pub(crate) error: Option<ErrorObject>,
+}
+
+/// What can be said about a callback from outside.
+#[derive(Clone, Debug)]
+pub(crate) enum CallbackReply {
+    Succeeded(Option<Payload>),
+    Failed(ErrorObject),
+    Heartbeat,
+}
+
+/// What an operator can do about an execution that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    GoOn,
+    Fail,
+}
+
+/// Whatever keeps executions, as a client sees it.
+pub(crate) trait Service: Send + Sync + 'static {
+    fn start(&self, new: NewExecution) -> BoxFuture<'_, Result<StartedExecution>>;
+    fn end<'a>(&'a self, arn: &'a str) -> BoxFuture<'a, Result<Ended>>;
+    fn status<'a>(&'a self, arn: &'a str) -> BoxFuture<'a, Result<ExecutionStatus>>;
+    fn why<'a>(&'a self, arn: &'a str) -> BoxFuture<'a, Result<String>>;
+    fn history<'a>(&'a self, arn: &'a str) -> BoxFuture<'a, Result<Vec<Event>>>;
+    fn signal<'a>(
+        &'a self,
+        arn: &'a str,
+        name: &'a str,
+        payload: Option<Payload>,
+    ) -> BoxFuture<'a, Result<()>>;
+    fn stop<'a>(&'a self, arn: &'a str, error: ErrorObject) -> BoxFuture<'a, Result<()>>;
+    fn release<'a>(&'a self, arn: &'a str, held: Held) -> BoxFuture<'a, Result<()>>;
+    fn callback<'a>(&'a self, id: &'a str, reply: CallbackReply) -> BoxFuture<'a, Result<()>>;
+}
+
 /// A start that has not been made; await it.
 #[must_use = "nothing is started unless it is awaited"]
 pub struct StartExecution {
-    engine: Engine,
+    service: Arc<dyn Service>,
     function: String,
     input: Result<Payload>,
     name: Option<Arc<str>>,
@@ -31,10 +87,14 @@ pub struct StartExecution {
 }
 
 impl StartExecution {
-    pub(crate) fn new<I: Serialize + ?Sized>(engine: Engine, function: &str, input: &I) -> Self {
+    pub(crate) fn new<I: Serialize + ?Sized>(
+        service: Arc<dyn Service>,
+        function: &str,
+        input: &I,
+    ) -> Self {
         let input = serde_json::to_string(input).map(Payload::from);
         Self {
-            engine,
+            service,
             function: function.to_owned(),
             input: input.map_err(|error| {
                 let message = format!("the input cannot be written as JSON: {error}");
@@ -59,24 +119,16 @@ impl StartExecution {
     }
 
     async fn start(self) -> Result<Execution> {
-        let resolved = self.engine.resolve(&self.function);
-        let (function, config) = resolved.map_err(|error| refused(&error))?;
-        let start = Start {
-            function,
+        let new = NewExecution {
+            function: self.function,
+            input: self.input?,
             name: self.name,
-            input: Some(self.input?),
-            config,
-            synchronous: false,
             tenant: self.tenant,
-            trace: None,
-            client_context: None,
-            parent: None,
         };
-        let started = self.engine.start(start).await;
-        let started = started.map_err(|error| refused(&error))?;
+        let started = self.service.start(new).await?;
         Ok(Execution {
             existed: started.existed,
-            ..Execution::new(self.engine, started.execution, started.arn)
+            ..Execution::new(self.service, started.arn)
         })
     }
 }
@@ -102,8 +154,7 @@ impl fmt::Debug for StartExecution {
 /// A handle to an execution, running or closed. Dropping it changes nothing.
 #[derive(Clone)]
 pub struct Execution {
-    engine: Engine,
-    id: ExecutionId,
+    service: Arc<dyn Service>,
     arn: Arc<str>,
     existed: bool,
 }
@@ -117,10 +168,9 @@ impl fmt::Debug for Execution {
 }
 
 impl Execution {
-    pub(crate) fn new(engine: Engine, id: ExecutionId, arn: Arc<str>) -> Self {
+    pub(crate) fn new(service: Arc<dyn Service>, arn: Arc<str>) -> Self {
         Self {
-            engine,
-            id,
+            service,
             arn,
             existed: false,
         }
@@ -142,12 +192,11 @@ impl Execution {
     /// The execution's own error when it failed, timed out or was stopped; [`ErrorKind::Codec`] when
     /// its result is no `T`; [`ErrorKind::Engine`] when the engine stops before.
     pub async fn result<T: DeserializeOwned>(&self) -> Result<T> {
-        let ended = self.engine.end(self.id).await;
-        let End {
+        let Ended {
             status,
             result,
             error,
-        } = ended.map_err(|error| refused(&error))?;
+        } = self.service.end(&self.arn).await?;
         if status != ExecutionStatus::Succeeded {
             let record = error.unwrap_or_else(|| {
                 ErrorObject::new(status.as_str(), format!("the execution is {status}"))
@@ -167,9 +216,7 @@ impl Execution {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when it has been deleted.
     pub async fn status(&self) -> Result<ExecutionStatus> {
-        let head = self.engine.head(self.id).await;
-        head.map(|head| head.status)
-            .map_err(|error| refused(&error))
+        self.service.status(&self.arn).await
     }
 
     /// One sentence that says why it is where it is.
@@ -177,10 +224,7 @@ impl Execution {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when it has been deleted.
     pub async fn why(&self) -> Result<String> {
-        self.engine
-            .why(self.id)
-            .await
-            .map_err(|error| refused(&error))
+        self.service.why(&self.arn).await
     }
 
     /// Its history so far, in the service's form.
@@ -188,22 +232,7 @@ impl Execution {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when it has been deleted.
     pub async fn history(&self) -> Result<Vec<Event>> {
-        let mut events = Vec::new();
-        let mut marker = None;
-        loop {
-            let part = HistoryPart {
-                marker,
-                max_items: Some(1_000),
-                ..HistoryPart::default()
-            };
-            let page = self.engine.history(self.id, part).await;
-            let page = page.map_err(|error| refused(&error))?;
-            events.extend(page.events);
-            match page.next_marker {
-                Some(next) => marker = Some(next),
-                None => return Ok(events),
-            }
-        }
+        self.service.history(&self.arn).await
     }
 
     /// Sends it a signal. It is stored when this resolves, whether or not somebody waits for it yet.
@@ -211,12 +240,8 @@ impl Execution {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when the execution has ended or the name is not acceptable.
     pub async fn signal<T: Serialize + ?Sized>(&self, name: &str, payload: &T) -> Result<()> {
-        let arrival = Arrival::Signal {
-            name: name.into(),
-            payload: outgoing(payload)?,
-        };
-        let delivered = self.engine.deliver(self.id, arrival).await;
-        delivered.map(drop).map_err(|error| refused(&error))
+        let payload = outgoing(payload)?;
+        self.service.signal(&self.arn, name, payload).await
     }
 
     /// Stops it for good; one that has ended stays as it is.
@@ -225,8 +250,7 @@ impl Execution {
     /// [`ErrorKind::InvalidInput`] when it has been deleted.
     pub async fn stop(&self, reason: &str) -> Result<()> {
         let error = ErrorObject::new("Stopped", reason);
-        let stopped = self.engine.stop(self.id, Some(error)).await;
-        stopped.map(drop).map_err(|error| refused(&error))
+        self.service.stop(&self.arn, error).await
     }
 
     /// Lets it go on after it was held, for example because the code did not match its record.
@@ -234,10 +258,7 @@ impl Execution {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when it is not held.
     pub async fn resume(&self) -> Result<()> {
-        self.engine
-            .resume(self.id)
-            .await
-            .map_err(|error| refused(&error))
+        self.service.release(&self.arn, Held::GoOn).await
     }
 
     /// Fails it with the reason it is held for.
@@ -245,17 +266,14 @@ impl Execution {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when it is not held.
     pub async fn fail_held(&self) -> Result<()> {
-        self.engine
-            .fail_held(self.id)
-            .await
-            .map_err(|error| refused(&error))
+        self.service.release(&self.arn, Held::Fail).await
     }
 }
 
 /// A callback that an execution waits for.
 #[derive(Clone)]
 pub struct PendingCallback {
-    engine: Engine,
+    service: Arc<dyn Service>,
     id: Arc<str>,
 }
 
@@ -268,9 +286,9 @@ impl fmt::Debug for PendingCallback {
 }
 
 impl PendingCallback {
-    pub(crate) fn new(engine: Engine, id: &str) -> Self {
+    pub(crate) fn new(service: Arc<dyn Service>, id: &str) -> Self {
         Self {
-            engine,
+            service,
             id: id.into(),
         }
     }
@@ -280,11 +298,7 @@ impl PendingCallback {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when there is no such callback, or it is closed.
     pub async fn succeed<T: Serialize + ?Sized>(&self, value: &T) -> Result<()> {
-        self.deliver(Arrival::CallbackSucceeded {
-            callback_id: self.id.clone(),
-            result: outgoing(value)?,
-        })
-        .await
+        self.tell(CallbackReply::Succeeded(outgoing(value)?)).await
     }
 
     /// Answers it with an error.
@@ -292,11 +306,8 @@ impl PendingCallback {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when there is no such callback, or it is closed.
     pub async fn fail(&self, error_type: &str, message: &str) -> Result<()> {
-        self.deliver(Arrival::CallbackFailed {
-            callback_id: self.id.clone(),
-            error: ErrorObject::new(error_type, message),
-        })
-        .await
+        let error = ErrorObject::new(error_type, message);
+        self.tell(CallbackReply::Failed(error)).await
     }
 
     /// Shows that somebody works on it.
@@ -304,15 +315,11 @@ impl PendingCallback {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when there is no such callback, or it is closed.
     pub async fn heartbeat(&self) -> Result<()> {
-        self.deliver(Arrival::CallbackHeartbeat {
-            callback_id: self.id.clone(),
-        })
-        .await
+        self.tell(CallbackReply::Heartbeat).await
     }
 
-    async fn deliver(&self, arrival: Arrival) -> Result<()> {
-        let delivered = self.engine.callback(&self.id, arrival).await;
-        delivered.map(drop).map_err(|error| refused(&error))
+    async fn tell(&self, reply: CallbackReply) -> Result<()> {
+        self.service.callback(&self.id, reply).await
     }
 }
 

@@ -268,6 +268,10 @@ impl<'a> Driver<'a> {
     }
 
     fn poll_pushes(&mut self, poller: &mut Poller<'_>) {
+        // Asking costs a home behind a server a connection: only while something can change.
+        if self.with(|state| state.journal.pending()) == 0 {
+            return;
+        }
         while self.pushed.as_mut().poll(poller).is_ready() {
             self.pushed = self.backend.0.changed(&self.invocation.arn);
             self.with(|state| {

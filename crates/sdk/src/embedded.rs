@@ -3,10 +3,12 @@
 //! Handlers run as tasks of this process, their checkpoints go straight to the engine. What it has
 //! acknowledged survives any end of the process; the next one that opens the folder goes on.
 
+mod service;
+
 use crate::{
     app::App,
     backend::{Abilities, Backend, BackendError},
-    client::{Execution, PendingCallback, StartExecution},
+    client::{Execution, PendingCallback, Service, StartExecution},
     clock::Clock,
     error::{Error, ErrorKind, Result},
     function::Function,
@@ -118,7 +120,7 @@ impl Embedded {
     /// # Ok(()) }
     /// ```
     pub fn start<I: Serialize + ?Sized>(&self, function: &str, input: &I) -> StartExecution {
-        StartExecution::new(self.engine.clone(), function, input)
+        StartExecution::new(self.service(), function, input)
     }
 
     /// The execution with this ARN.
@@ -126,8 +128,8 @@ impl Embedded {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when it is not the ARN of an execution.
     pub fn execution(&self, arn: &str) -> Result<Execution> {
-        let id = execution_id(arn).map_err(|error| refused(&error))?;
-        Ok(Execution::new(self.engine.clone(), id, arn.into()))
+        execution_id(arn).map_err(|error| refused(&error))?;
+        Ok(Execution::new(self.service(), arn.into()))
     }
 
     /// The execution of a function that was started with this name, if there is one.
@@ -143,12 +145,16 @@ impl Embedded {
         let arn = described
             .map_err(|error| refused(&error))?
             .durable_execution_arn;
-        Ok(Some(Execution::new(self.engine.clone(), id, arn)))
+        Ok(Some(Execution::new(self.service(), arn)))
     }
 
     /// A callback that somebody waits for, by its id.
     pub fn callback(&self, callback_id: &str) -> PendingCallback {
-        PendingCallback::new(self.engine.clone(), callback_id)
+        PendingCallback::new(self.service(), callback_id)
+    }
+
+    fn service(&self) -> Arc<dyn Service> {
+        Arc::new(self.engine.clone())
     }
 
     /// How the engine is.

@@ -154,7 +154,7 @@ impl Function {
         &self.name
     }
 
-    #[cfg(feature = "embedded")]
+    #[cfg(any(feature = "embedded", feature = "remote"))]
     pub(crate) fn durable_config(&self) -> outlast_core::wire::DurableConfig {
         outlast_core::wire::DurableConfig {
             execution_timeout: self.settings.execution_timeout_seconds,
@@ -163,7 +163,7 @@ impl Function {
         }
     }
 
-    #[cfg(feature = "embedded")]
+    #[cfg(any(feature = "embedded", feature = "remote"))]
     pub(crate) fn concurrency_max(&self) -> usize {
         self.settings.concurrency_max
     }

@@ -35,7 +35,7 @@ mod builder;
 mod callback;
 mod checkpoint;
 mod child;
-#[cfg(feature = "embedded")]
+#[cfg(any(feature = "embedded", feature = "remote"))]
 mod client;
 mod clock;
 pub mod codec;
@@ -56,6 +56,8 @@ mod lifecycle;
 pub mod log;
 mod operation;
 pub mod plugin;
+#[cfg(feature = "remote")]
+mod remote;
 mod retry;
 mod saga;
 mod signal;
@@ -72,7 +74,7 @@ pub use batch::{
 };
 pub use callback::{Callback, CreateCallback, WaitForCallback};
 pub use child::Child;
-#[cfg(feature = "embedded")]
+#[cfg(any(feature = "embedded", feature = "remote"))]
 pub use client::{Execution, PendingCallback, StartExecution};
 pub use clock::{Clock, SystemClock};
 pub use combine::Combine;
@@ -90,6 +92,8 @@ pub use lifecycle::{Holder, OperationState, Report, TerminationReason};
 pub use outlast_core as core;
 #[cfg(feature = "embedded")]
 pub use outlast_engine as engine;
+#[cfg(feature = "remote")]
+pub use remote::{Remote, Worker};
 pub use retry::{Failure, Jitter, Retry, RetryDecision};
 pub use saga::Saga;
 pub use signal::WaitSignal;

@@ -24,6 +24,8 @@
 //! ```
 
 mod check;
+#[cfg(feature = "remote")]
+mod cloud;
 mod fault;
 mod recording;
 mod run;
@@ -37,6 +39,8 @@ use crate::{
     function::Function,
 };
 pub use check::{CrashReport, Divergence, ReplayReport};
+#[cfg(feature = "remote")]
+pub use cloud::{CloudRun, CloudRunner};
 pub use fault::Fault;
 use outlast_core::{
     Quotas,

@@ -3,6 +3,7 @@
 //! One file per group of operations; each only translates between HTTP and the engine.
 
 mod callback;
+mod clock;
 mod execution;
 mod functions;
 mod invoke;

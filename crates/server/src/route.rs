@@ -117,6 +117,12 @@ pub enum OwnAction {
     Delete,
     /// Wait until something changed that its handler does not know.
     Changed,
+    /// Wait for its end.
+    End,
+    /// What time it is, and when it goes on by itself; only on a test clock.
+    Clock,
+    /// Skip the time in which it only waits; only on a test clock.
+    Skip,
 }
 
 /// Why a request has no route.
@@ -245,6 +251,9 @@ fn own<'a>(method: &Method, rest: &'a str) -> Result<Route<'a>, RouteError> {
         (&Method::POST, "fail") => OwnAction::Fail,
         (&Method::DELETE, "") => OwnAction::Delete,
         (&Method::GET, "changed") => OwnAction::Changed,
+        (&Method::GET, "end") => OwnAction::End,
+        (&Method::GET, "clock") => OwnAction::Clock,
+        (&Method::POST, "clock") => OwnAction::Skip,
         (&Method::POST, action) => {
             let name = action.strip_prefix("signals/");
             let name = name.filter(|name| !name.is_empty() && !name.contains('/'));

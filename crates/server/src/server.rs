@@ -6,7 +6,7 @@
 use crate::{api::Api, catalogue::Catalogue, host::peer};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use outlast_engine::Engine;
+use outlast_engine::{Engine, clock::TestClock};
 use std::{convert::Infallible, fmt, future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -36,6 +36,8 @@ pub struct Options {
     pub background_max: usize,
     /// How long requests may take to finish once the server is to end.
     pub grace: Duration,
+    /// The engine's clock, if it is one that callers may move.
+    pub test_clock: Option<Arc<TestClock>>,
 }
 
 impl Default for Options {
@@ -50,6 +52,7 @@ impl Default for Options {
             synchronous_max: Duration::from_secs(960),
             background_max: 1_024,
             grace: Duration::from_secs(10),
+            test_clock: None,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Clients in a closed loop: each starts an execution and goes on when that is done.
 
-use crate::bench::{probe::Probe, stand::Stand};
+use crate::bench::{home, probe::Probe, stand::Stand};
 use indicatif::ProgressBar;
-use outlast::Embedded;
 use serde::de::IgnoredAny;
 use std::{
     sync::{
@@ -50,7 +49,7 @@ impl Clients {
         let mut tasks = JoinSet::new();
         for _ in 0..load.concurrency {
             let client = Client {
-                home: stand.home().clone(),
+                home: stand.client(),
                 probe: stand.probe.clone(),
                 stop: stop.clone(),
                 left: left.clone(),
@@ -116,7 +115,7 @@ impl Clients {
 }
 
 struct Client {
-    home: Arc<Embedded>,
+    home: home::Client,
     probe: Arc<Probe>,
     stop: Arc<AtomicBool>,
     left: Arc<AtomicU64>,

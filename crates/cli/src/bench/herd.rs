@@ -57,10 +57,10 @@ pub(crate) async fn measure(stand: &Stand, herd: &Herd) -> anyhow::Result<Figure
     let before = others_before(stand, herd, period).await?;
     tokio::time::sleep_until(due).await;
     stand.probe.forget_times();
-    let first = stand.read();
+    let first = stand.read().await?;
     let mut clients = Clients::begin(stand, others(herd));
     drain(stand, &mut clients, count).await?;
-    let last = stand.read();
+    let last = stand.read().await?;
     let during = Figures::between(&first, &last).with_times(&stand.probe);
     clients.stop().await?;
     stand.rest(Probe::awake, count).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn measure(stand: &Stand, herd: &Herd) -> anyhow::Result<Figure
         cpu_seconds_per_1000_executions: during
             .cpu_seconds
             .map(|cpu| cpu * 1e3 / (count + during.executions) as f64),
-        lost: Some(stand.count(ExecutionStatus::Running, Some(HERD))?),
+        lost: Some(stand.count(ExecutionStatus::Running, HERD).await?),
         ..during
     })
 }
@@ -116,11 +116,11 @@ fn others(herd: &Herd) -> Load {
 async fn others_before(stand: &Stand, herd: &Herd, period: Duration) -> anyhow::Result<Figures> {
     stand.probe.forget_times();
     let bar = stand.output.progress("without the herd", period.as_secs());
-    let first = stand.read();
+    let first = stand.read().await?;
     let mut clients = Clients::begin(stand, others(herd));
     clients.work(period, &bar).await?;
     clients.stop().await?;
-    Ok(Figures::between(&first, &stand.read()).with_times(&stand.probe))
+    Ok(Figures::between(&first, &stand.read().await?).with_times(&stand.probe))
 }
 
 /// Lets the others work until all of the herd has gone on.

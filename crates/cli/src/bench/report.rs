@@ -5,6 +5,7 @@ use crate::{
     output::{Report, bytes},
 };
 use serde::Serialize;
+use std::time::Duration;
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -29,6 +30,9 @@ pub(crate) struct Parameters {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Figures {
     pub(crate) workload: &'static str,
+    /// Where functions ran; if remote, memory and processor time are those of server and worker
+    /// together, and the worker's are also the clients'.
+    pub(crate) home: &'static str,
     pub(crate) version: &'static str,
     pub(crate) parameters: Parameters,
     pub(crate) seconds: f64,
@@ -67,6 +71,10 @@ pub(crate) struct Figures {
     /// At the end.
     pub(crate) rss_bytes: Option<u64>,
     pub(crate) rss_bytes_per_sleeper: Option<f64>,
+    pub(crate) server_cpu_seconds: Option<f64>,
+    pub(crate) worker_cpu_seconds: Option<f64>,
+    pub(crate) server_rss_bytes: Option<u64>,
+    pub(crate) worker_rss_bytes: Option<u64>,
     pub(crate) disk_bytes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) fsyncs: u64,
@@ -92,8 +100,12 @@ impl Figures {
     /// What was done between two readings.
     pub(crate) fn between(first: &Reading, last: &Reading) -> Self {
         let seconds = (last.at - first.at).as_secs_f64();
-        let cpu = last.cpu.zip(first.cpu);
-        let cpu_seconds = cpu.map(|(last, first)| last.saturating_sub(first).as_secs_f64());
+        let spent = |last: Option<Duration>, first: Option<Duration>| {
+            Some(last?.saturating_sub(first?).as_secs_f64())
+        };
+        let cpu_seconds = spent(last.cpu(), first.cpu());
+        // A server that was started again counts from its own beginning.
+        let server = last.server.zip(first.server);
         let executions = last.executions - first.executions;
         let steps = last.steps - first.steps;
         let commits = last.commits - first.commits;
@@ -115,8 +127,12 @@ impl Figures {
             cpu_seconds,
             cpu_seconds_per_1000_steps: per_1000(steps),
             cpu_seconds_per_1000_executions: per_1000(executions),
-            rss_bytes_start: first.rss_bytes,
-            rss_bytes: last.rss_bytes,
+            rss_bytes_start: first.rss_bytes(),
+            rss_bytes: last.rss_bytes(),
+            server_cpu_seconds: server.and_then(|(last, first)| spent(last.cpu, first.cpu)),
+            worker_cpu_seconds: server.and_then(|_| spent(last.own.cpu, first.own.cpu)),
+            server_rss_bytes: server.and_then(|(last, _)| last.rss_bytes),
+            worker_rss_bytes: server.and(last.own.rss_bytes),
             disk_bytes: last.store.disk_bytes,
             written_bytes: last
                 .store
@@ -165,6 +181,7 @@ impl Report for Figures {
     fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Rows::default();
         rows.text("workload", self.workload.to_owned());
+        rows.text("home", self.home.to_owned());
         rows.number("executions/s", self.executions_per_second, 1);
         rows.number("starts/s", self.starts_per_second, 1);
         rows.number("steps/s", self.steps_per_second, 1);
@@ -209,6 +226,10 @@ impl Report for Figures {
         rows.bytes("memory at the start", self.rss_bytes_start);
         rows.bytes("memory at the end", self.rss_bytes);
         rows.number("memory per sleeper, bytes", self.rss_bytes_per_sleeper, 0);
+        rows.bytes("of this the server", self.server_rss_bytes);
+        rows.bytes("of this the worker", self.worker_rss_bytes);
+        rows.number("CPU seconds of the server", self.server_cpu_seconds, 2);
+        rows.number("CPU seconds of the worker", self.worker_cpu_seconds, 2);
         rows.bytes("on disk", Some(self.disk_bytes));
         rows.bytes("written", Some(self.written_bytes));
         rows.text("fsyncs", self.fsyncs.to_string());
@@ -252,15 +273,18 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::home::Used;
     use outlast_engine::store::Status;
-    use std::time::Duration;
     use tokio::time::Instant;
 
     fn reading(at: Instant, count: u64) -> Reading {
         Reading {
             at: at + Duration::from_secs(count),
-            cpu: Some(Duration::from_millis(count * 500)),
-            rss_bytes: Some(count),
+            own: Used {
+                cpu: Some(Duration::from_millis(count * 500)),
+                rss_bytes: Some(count),
+            },
+            server: None,
             store: Status {
                 written_bytes: count * 1_000,
                 syncs: count * 10,
@@ -294,6 +318,27 @@ mod tests {
             (figures.rss_bytes_start, figures.rss_bytes),
             (Some(2), Some(4))
         );
+    }
+
+    #[test]
+    fn a_servers_process_is_added_and_given_apart() {
+        let now = Instant::now();
+        let with_server = |count: u64| Reading {
+            server: Some(Used {
+                cpu: Some(Duration::from_secs(count)),
+                rss_bytes: Some(10 * count),
+            }),
+            ..reading(now, count)
+        };
+        let figures = Figures::between(&with_server(2), &with_server(4));
+        assert_eq!(figures.cpu_seconds, Some(3.0));
+        assert_eq!(figures.server_cpu_seconds, Some(2.0));
+        assert_eq!(figures.worker_cpu_seconds, Some(1.0));
+        assert_eq!(
+            (figures.rss_bytes, figures.server_rss_bytes),
+            (Some(44), Some(40))
+        );
+        assert_eq!(figures.worker_rss_bytes, Some(4));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::{task::JoinSet, time::Instant};
 pub(crate) async fn measure(mut stand: Stand, resume: &Resume) -> anyhow::Result<(Stand, Figures)> {
     let period = Duration::from_secs(resume.seconds.into());
     let bar = stand.output.progress("measuring", period.as_secs());
-    let first = stand.read();
+    let first = stand.read().await?;
     let mut rounds = 0;
     // A round is measured whole or not at all.
     while rounds == 0 || first.at.elapsed() < period {
@@ -30,7 +30,7 @@ pub(crate) async fn measure(mut stand: Stand, resume: &Resume) -> anyhow::Result
         bar.set_position(first.at.elapsed().as_secs());
     }
     bar.finish_and_clear();
-    let figures = Figures::between(&first, &stand.read()).with_times(&stand.probe);
+    let figures = Figures::between(&first, &stand.read().await?).with_times(&stand.probe);
     let figures = Figures {
         // Most of the time nothing happens, by intention: a rate says nothing.
         executions_per_second: None,
@@ -51,7 +51,7 @@ async fn round(mut stand: Stand, resume: &Resume, round: u64) -> anyhow::Result<
             steps: resume.steps,
             wait_seconds: resume.wait_seconds,
         };
-        let execution = stand.home().start(RESUME, &history).await?;
+        let execution = stand.client().start(RESUME, &history).await?;
         arns.push((number, execution.arn().to_owned()));
     }
     if resume.cold {
@@ -68,7 +68,7 @@ async fn round(mut stand: Stand, resume: &Resume, round: u64) -> anyhow::Result<
     }
     let mut ends = JoinSet::new();
     for (number, arn) in arns {
-        let execution = stand.home().execution(&arn)?;
+        let execution = stand.client().execution(&arn)?;
         let probe = stand.probe.clone();
         ends.spawn(async move {
             execution.result::<IgnoredAny>().await?;

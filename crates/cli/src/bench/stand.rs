@@ -1,18 +1,18 @@
-//! The test stand: an embedded home on a folder, and readings of what it and the process have done.
+//! The test stand: a home on a folder, and readings of what it and its processes have done.
 
 use crate::{
+    arguments::Home as Kind,
     bench::{
         clients::{Clients, Load},
-        counted::{Commits, Counted},
-        functions::{NOTHING, app},
+        functions::NOTHING,
+        home::{Client, Home, Used},
         probe::Probe,
-        process,
     },
     output::Output,
 };
-use anyhow::{Context, bail};
-use outlast::{Embedded, core::wire::ExecutionStatus};
-use outlast_engine::store::{self, Query, Status};
+use anyhow::bail;
+use outlast::core::wire::ExecutionStatus;
+use outlast_engine::store::Status;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -22,8 +22,6 @@ use tokio::time::Instant;
 
 /// Clients that fill the folder.
 const FILL_CONCURRENCY: u32 = 256;
-/// Heads read at a time.
-const LIST_MAX: usize = 1_000;
 /// How often the stand looks whether something has come about.
 const LOOK: Duration = Duration::from_millis(5);
 /// How long the index may take to catch up before a measurement goes on without.
@@ -31,23 +29,26 @@ const SETTLE_MAX: Duration = Duration::from_secs(30);
 /// How long the last task of an engine that was shut down may hold its folder.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
-/// An embedded home and what is known about it.
+/// A home and what is known about it.
 pub(crate) struct Stand {
     folder: PathBuf,
-    home: Arc<Embedded>,
+    home: Home,
     /// What functions and clients note.
     pub(crate) probe: Arc<Probe>,
-    commits: Arc<Commits>,
     /// Where progress is shown.
     pub(crate) output: Output,
+    /// Commits of the homes that were closed, and their bytes.
+    before: (u64, u64),
 }
 
 /// What has been done and used at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     pub(crate) at: Instant,
-    pub(crate) cpu: Option<Duration>,
-    pub(crate) rss_bytes: Option<u64>,
+    /// This process: the engine's own, or the worker's and the clients'.
+    pub(crate) own: Used,
+    /// The server's process, if there is one.
+    pub(crate) server: Option<Used>,
     pub(crate) store: Status,
     pub(crate) commits: u64,
     pub(crate) commit_bytes: u64,
@@ -55,31 +56,52 @@ pub(crate) struct Reading {
     pub(crate) steps: u64,
 }
 
+impl Reading {
+    /// Processor time of all processes.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        match self.server {
+            None => self.own.cpu,
+            Some(server) => Some(self.own.cpu? + server.cpu?),
+        }
+    }
+
+    /// Memory of all processes.
+    pub(crate) fn rss_bytes(&self) -> Option<u64> {
+        match self.server {
+            None => self.own.rss_bytes,
+            Some(server) => Some(self.own.rss_bytes? + server.rss_bytes?),
+        }
+    }
+}
+
 impl Stand {
     /// Opens the folder.
     ///
     /// # Errors
     /// When it cannot be used.
-    pub(crate) async fn open(folder: &Path, output: Output) -> anyhow::Result<Self> {
-        let (probe, commits) = (Arc::default(), Arc::default());
-        let home = open_home(folder, &probe, &commits).await?;
+    pub(crate) async fn open(kind: Kind, folder: &Path, output: Output) -> anyhow::Result<Self> {
+        let probe = Arc::default();
+        let home = Home::open(kind, folder, &probe).await?;
         Ok(Self {
             folder: folder.to_owned(),
-            home: Arc::new(home),
+            home,
             probe,
-            commits,
             output,
+            before: (0, 0),
         })
     }
 
-    /// The home.
-    pub(crate) fn home(&self) -> &Arc<Embedded> {
-        &self.home
+    /// A client of the home.
+    pub(crate) fn client(&self) -> Client {
+        self.home.client()
     }
 
-    /// Ends cleanly; nothing can be started any more.
-    pub(crate) async fn close(&self) {
-        self.home.engine().shut_down().await;
+    /// Ends cleanly.
+    ///
+    /// # Errors
+    /// When the home does not end.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        self.home.close().await
     }
 
     /// Ends cleanly and opens the folder again. Gives the time when opening it began.
@@ -87,16 +109,25 @@ impl Stand {
     /// # Errors
     /// When it cannot be used.
     pub(crate) async fn reopen(self) -> anyhow::Result<(Self, Instant)> {
-        self.close().await;
+        let Reading {
+            commits,
+            commit_bytes,
+            ..
+        } = self.read().await?;
+        let kind = self.home.kind();
         // The old home has to go first: it holds the folder.
-        drop(self.home);
+        self.home.close().await?;
         let closed = Instant::now();
         loop {
             let begun = Instant::now();
-            match open_home(&self.folder, &self.probe, &self.commits).await {
+            match Home::open(kind, &self.folder, &self.probe).await {
                 Ok(home) => {
-                    let home = Arc::new(home);
-                    return Ok((Self { home, ..self }, begun));
+                    let stand = Self {
+                        home,
+                        before: (commits, commit_bytes),
+                        ..self
+                    };
+                    return Ok((stand, begun));
                 }
                 // The folder is free when the last task of the old engine is gone.
                 Err(error) if closed.elapsed() > RELEASE_MAX => return Err(error),
@@ -113,7 +144,7 @@ impl Stand {
         if wanted == 0 {
             return Ok(());
         }
-        let closed = self.count(ExecutionStatus::Succeeded, None)?;
+        let closed = self.count(ExecutionStatus::Succeeded, NOTHING).await?;
         let Some(missing) = wanted.checked_sub(closed).filter(|missing| *missing > 0) else {
             return Ok(());
         };
@@ -128,40 +159,28 @@ impl Stand {
         Clients::begin(self, load).finish(&self.probe, &bar).await
     }
 
-    /// Counts executions in one state, of one function if it is named.
+    /// Counts the executions of a function in one state.
     ///
     /// # Errors
-    /// When the store cannot be read.
-    pub(crate) fn count(
+    /// When they cannot be listed.
+    pub(crate) async fn count(
         &self,
         status: ExecutionStatus,
-        function: Option<&str>,
+        function: &str,
     ) -> anyhow::Result<u64> {
-        let mut query = Query {
-            statuses: vec![status],
-            function: function.map(Into::into),
-            max: LIST_MAX,
-            ..Query::default()
-        };
-        let mut count = 0;
-        loop {
-            let page = self.home.engine().list(&query)?;
-            count += page.len() as u64;
-            match page.last() {
-                Some((id, head)) if page.len() == LIST_MAX => {
-                    query.after = Some((head.started, *id));
-                }
-                _ => return Ok(count),
-            }
-        }
+        self.home.count(status, function).await
     }
 
     /// Waits until everything that is durable is indexed, within reason.
-    pub(crate) async fn settle(&self) {
+    ///
+    /// # Errors
+    /// When the home cannot be asked.
+    pub(crate) async fn settle(&self) -> anyhow::Result<()> {
         let begun = Instant::now();
-        while self.home.health().store.index_lag_bytes > 0 && begun.elapsed() < SETTLE_MAX {
+        while self.home.health().await?.store.index_lag_bytes > 0 && begun.elapsed() < SETTLE_MAX {
             tokio::time::sleep(LOOK).await;
         }
+        Ok(())
     }
 
     /// Waits until `there` and no handler runs.
@@ -172,7 +191,7 @@ impl Stand {
         let (mut seen, mut moved) = (0, Instant::now());
         loop {
             let now = there(&self.probe);
-            let health = self.home.health();
+            let health = self.home.health().await?;
             if now >= all && health.invocations == 0 {
                 return Ok(());
             }
@@ -189,27 +208,22 @@ impl Stand {
     }
 
     /// Reads everything that is counted.
-    pub(crate) fn read(&self) -> Reading {
-        let (commits, commit_bytes) = self.commits.get();
-        Reading {
+    ///
+    /// # Errors
+    /// When the home cannot be asked.
+    pub(crate) async fn read(&self) -> anyhow::Result<Reading> {
+        let store = self.home.health().await?.store;
+        let (own, server) = self.home.used();
+        let (commits, commit_bytes) = self.before;
+        Ok(Reading {
             at: Instant::now(),
-            cpu: process::cpu_time(),
-            rss_bytes: process::rss_bytes(),
-            store: self.home.health().store,
-            commits,
-            commit_bytes,
+            own,
+            server,
+            commits: commits + store.commits,
+            commit_bytes: commit_bytes + store.commit_bytes,
+            store,
             executions: self.probe.executions(),
             steps: self.probe.steps(),
-        }
+        })
     }
-}
-
-async fn open_home(
-    folder: &Path,
-    probe: &Arc<Probe>,
-    commits: &Arc<Commits>,
-) -> anyhow::Result<Embedded> {
-    let store = store::open(folder).context("the folder cannot be used")?;
-    let store = Arc::new(Counted::new(store, commits));
-    Ok(app(probe).open_on(store).await?)
 }

@@ -215,3 +215,43 @@ fn people_get_a_table() {
         assert!(called.stdout.contains(row), "{row} in {}", called.stdout);
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_server_and_its_worker_give_the_same_figures_and_their_shares() {
+    for arguments in [
+        &[
+            "sequential",
+            "--steps=3",
+            "--concurrency=4",
+            "--seconds=1",
+            "--prefill=20",
+        ][..],
+        &["start", "--concurrency=2", "--seconds=1"],
+        &["fanout", "--steps=50", "--seconds=1"],
+        &["sleepers", "--count=50", "--concurrency=8"],
+        &[
+            "resume",
+            "--steps=20",
+            "--seconds=1",
+            "--cold",
+            "--wait-seconds=5",
+        ],
+    ] {
+        let report = bench(&[arguments, &["--home=remote"]].concat());
+        assert_eq!(report["home"], "remote");
+        positive(&report, &["executions", "bytes_per_commit", "disk_bytes"]);
+        if cfg!(target_os = "linux") {
+            let of = |field: &str| report[field].as_f64().unwrap();
+            let memory = of("server_rss_bytes") + of("worker_rss_bytes");
+            assert!((of("rss_bytes") - memory).abs() < 1.0, "{report}");
+            let cpu = of("server_cpu_seconds") + of("worker_cpu_seconds");
+            let sum = of("cpu_seconds");
+            // A server that was started again counts from its own beginning.
+            assert!(
+                arguments[0] == "resume" || (sum - cpu).abs() < 0.001,
+                "{report}"
+            );
+        }
+    }
+}

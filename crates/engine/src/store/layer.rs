@@ -48,6 +48,11 @@ pub trait Layer: Send + Sync + 'static {
     ) -> Result<Vec<Wake>, StoreError> {
         self.behind().due(after, until, max)
     }
+
+    /// See [`Store::status`].
+    fn status(&self) -> Status {
+        self.behind().status()
+    }
 }
 
 impl<L: Layer> Store for L {
@@ -102,7 +107,7 @@ impl<L: Layer> Store for L {
     }
 
     fn status(&self) -> Status {
-        self.behind().status()
+        Layer::status(self)
     }
 
     fn about(&self) -> About {

@@ -1,7 +1,7 @@
 //! The examples do what they say, also when things go wrong, and after a crash anywhere.
 //!
-//! They are run through [`runner::Home`], so that the same tests can later run where the examples
-//! are deployed; only crashes need the test kit.
+//! They are run through [`runner::Home`]: here on the test kit, and by the tests of `outlast-cli` on a
+//! server. Crashes need the test kit everywhere.
 
 #![expect(
     unreachable_pub,
@@ -15,3 +15,8 @@ mod order;
 mod poll_job;
 mod runner;
 mod saga;
+
+/// Where these tests run.
+fn home() -> runner::Kit {
+    runner::Kit
+}

@@ -18,6 +18,19 @@ pub(crate) struct Script {
     replies: Vec<(String, Reply, Duration)>,
 }
 
+impl Script {
+    /// The replies by the names of their callbacks, in order.
+    pub(crate) fn answers(self) -> impl Iterator<Item = (String, Answer)> {
+        self.replies.into_iter().map(|(name, reply, after)| {
+            let answer = match reply {
+                Reply::Value(value) => Answer::json(value),
+                Reply::Failure(message) => Answer::fail("DeskError", &message),
+            };
+            (name, answer.after(after))
+        })
+    }
+}
+
 /// What comes for a callback.
 #[derive(Clone, Debug)]
 enum Reply {
@@ -125,6 +138,7 @@ pub(crate) trait Home {
 }
 
 /// The test kit, with virtual time.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kit;
 
 impl Home for Kit {
@@ -142,21 +156,14 @@ impl Home for Kit {
 fn kit(function: Function, script: Script) -> TestKit {
     let kit = TestKit::of(function);
     script
-        .replies
-        .into_iter()
-        .fold(kit, |kit, (name, reply, after)| {
-            let answer = match reply {
-                Reply::Value(value) => Answer::json(value),
-                Reply::Failure(message) => Answer::fail("DeskError", &message),
-            };
-            kit.callback(&name, answer.after(after))
-        })
+        .answers()
+        .fold(kit, |kit, (name, answer)| kit.callback(&name, answer))
 }
 
 /// Runs one execution to its end, wherever these tests run.
 pub(crate) async fn run(function: Function, input: impl Serialize, script: Script) -> Outcome {
     let input = serde_json::to_value(input).map_err(Error::other).unwrap();
-    Kit.run(function, input, script).await
+    crate::home().run(function, input, script).await
 }
 
 /// Runs it again and again, each time with a crash at another checkpoint, and demands that it ends

@@ -135,6 +135,10 @@ impl Api {
         };
         let headers = answer.headers_mut();
         header(headers, "x-amz-durable-execution-arn", &started.arn);
+        if started.existed {
+            // The service does not tell; our own client asks.
+            header(headers, "outlast-existed", "true");
+        }
         Ok(answer)
     }
 

@@ -8,7 +8,11 @@ use crate::{
 };
 use bytes::Bytes;
 use hyper::{Request, StatusCode, body::Incoming};
-use outlast_core::{arn::FunctionReference, delivery::Arrival};
+use outlast_core::{
+    arn::FunctionReference,
+    delivery::Arrival,
+    wire::{ErrorObject, ExecutionStatus, Payload},
+};
 use serde::Serialize;
 use std::{sync::Arc, time::Duration};
 
@@ -29,6 +33,17 @@ struct Changed {
     changed: bool,
 }
 
+/// How an execution ended; only that it runs, if it has not.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Ended {
+    status: ExecutionStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorObject>,
+}
+
 /// How the server is, for whoever looks after it.
 #[derive(Serialize)]
 struct Health {
@@ -41,12 +56,24 @@ struct Health {
     invocations: usize,
     ready: usize,
     quarantined: usize,
+    /// What the store has done since the server was started.
+    commits: u64,
+    commit_bytes: u64,
+    syncs: u64,
+    written_bytes: u64,
+    /// What it has at this moment.
+    disk_bytes: u64,
+    index_lag_bytes: u64,
 }
 
 impl Api {
     pub(super) async fn own(&self, arn: &str, action: OwnAction, query: Query<'_>) -> Answered {
-        if action == OwnAction::Changed {
-            return self.changed(arn, query).await;
+        match action {
+            OwnAction::Changed => return self.changed(arn, query).await,
+            OwnAction::End => return self.end(arn, query).await,
+            OwnAction::Clock => return self.clock(arn).await,
+            OwnAction::Skip => return self.skip(arn, query).await,
+            OwnAction::Why | OwnAction::Resume | OwnAction::Fail | OwnAction::Delete => {}
         }
         let execution = self.known(arn).await?;
         match action {
@@ -57,7 +84,7 @@ impl Api {
             OwnAction::Resume => self.engine.resume(execution).await?,
             OwnAction::Fail => self.engine.fail_held(execution).await?,
             OwnAction::Delete => self.engine.delete(execution).await?,
-            OwnAction::Changed => {}
+            OwnAction::Changed | OwnAction::End | OwnAction::Clock | OwnAction::Skip => {}
         }
         Ok(empty(StatusCode::NO_CONTENT))
     }
@@ -78,12 +105,7 @@ impl Api {
         let execution = writable(arn)?;
         let token = query.get("CheckpointToken")?;
         let token = token.ok_or_else(|| ApiError::validation("CheckpointToken is missing"))?;
-        let seconds = number(query, "WaitSeconds")?.unwrap_or(POLL_SECONDS_DEFAULT);
-        if !(1..=POLL_SECONDS_MAX).contains(&seconds) {
-            let message = format!("WaitSeconds must be 1 to {POLL_SECONDS_MAX}");
-            return Err(ApiError::validation(message));
-        }
-        let limit = Duration::from_secs(seconds.into());
+        let limit = poll_limit(query)?;
         let changing = self.engine.changed_since(execution, &token);
         let changed = match tokio::time::timeout(limit, changing).await {
             Ok(changed) => changed.map(|()| true)?,
@@ -92,10 +114,33 @@ impl Api {
         json(StatusCode::OK, &Changed { changed })
     }
 
+    /// Answers when the execution has ended, or after a while.
+    async fn end(&self, arn: &str, query: Query<'_>) -> Answered {
+        let limit = poll_limit(query)?;
+        let execution = self.known(arn).await?;
+        let ended = match tokio::time::timeout(limit, self.engine.end(execution)).await {
+            Ok(end) => {
+                let end = end?;
+                Ended {
+                    status: end.status,
+                    result: end.result,
+                    error: end.error,
+                }
+            }
+            Err(_) => Ended {
+                status: ExecutionStatus::Running,
+                result: None,
+                error: None,
+            },
+        };
+        json(StatusCode::OK, &ended)
+    }
+
     pub(super) fn health(&self) -> Answered {
         let health = self.engine.health();
         let about = self.engine.about();
-        let reason = health.store.poisoned;
+        let store = health.store;
+        let reason = store.poisoned;
         let status = if reason.is_some() {
             StatusCode::SERVICE_UNAVAILABLE
         } else {
@@ -106,10 +151,16 @@ impl Api {
             reason,
             store: about.kind,
             sync: about.sync,
-            disk_full: health.store.full,
+            disk_full: store.full,
             invocations: health.invocations,
             ready: health.ready,
             quarantined: health.quarantined.len(),
+            commits: store.commits,
+            commit_bytes: store.commit_bytes,
+            syncs: store.syncs,
+            written_bytes: store.written_bytes,
+            disk_bytes: store.disk_bytes,
+            index_lag_bytes: store.index_lag_bytes,
         };
         json(status, &health)
     }
@@ -127,4 +178,14 @@ impl Api {
             None => Err(RouteError::Unknown.into()),
         }
     }
+}
+
+/// How long a long poll may take.
+fn poll_limit(query: Query<'_>) -> Result<Duration, ApiError> {
+    let seconds = number(query, "WaitSeconds")?.unwrap_or(POLL_SECONDS_DEFAULT);
+    if !(1..=POLL_SECONDS_MAX).contains(&seconds) {
+        let message = format!("WaitSeconds must be 1 to {POLL_SECONDS_MAX}");
+        return Err(ApiError::validation(message));
+    }
+    Ok(Duration::from_secs(seconds.into()))
 }

@@ -121,6 +121,13 @@ impl Peer {
         }
     }
 
+    /// The key of a worker that keeps tenants apart itself. Looks for its process, too, so that its
+    /// death is noticed.
+    pub(crate) async fn shared_key(&self) -> Key {
+        let _ = self.process().await;
+        Key::Shared(self.0.number)
+    }
+
     /// Whether the worker is still there, as far as anybody knows.
     pub(crate) fn is_there(&self) -> bool {
         match (&self.0.worker, self.0.process.get()) {

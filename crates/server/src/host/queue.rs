@@ -2,7 +2,8 @@
 //!
 //! Calls are served in the order they came, as far as tenants allow. A worker that has served a
 //! tenant, or none, serves no other one from then on. A worker that cannot be told from others gets
-//! no tenant's calls at all: nobody could say what it has served before.
+//! no tenant's calls at all: nobody could say what it has served before. A worker that says that it
+//! keeps tenants apart itself serves them all.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,6 +22,8 @@ pub(crate) enum Key {
     Process(i32, u64),
     /// A connection of which nothing else is known, by number.
     Connection(u64),
+    /// A connection of a worker that keeps tenants apart itself, by number.
+    Shared(u64),
 }
 
 impl Key {
@@ -28,7 +31,14 @@ impl Key {
     fn tells_apart(self) -> bool {
         match self {
             Self::Worker(_) | Self::Process(..) => true,
-            Self::Connection(_) => false,
+            Self::Connection(_) | Self::Shared(_) => false,
+        }
+    }
+
+    fn serves_all(self) -> bool {
+        match self {
+            Self::Shared(_) => true,
+            Self::Worker(_) | Self::Process(..) | Self::Connection(_) => false,
         }
     }
 }
@@ -65,6 +75,8 @@ pub(crate) struct Queue<C, P> {
     polls: BTreeMap<u64, (Key, P)>,
     /// Polls of workers that have served nobody yet.
     fresh: BTreeSet<u64>,
+    /// Polls of workers that serve every tenant.
+    shared: BTreeSet<u64>,
     /// Polls of workers that serve one tenant only.
     bound: BTreeMap<Tenant, BTreeSet<u64>>,
     workers: BTreeMap<Key, Worker>,
@@ -87,6 +99,7 @@ impl<C, P> Default for Queue<C, P> {
             waiting_of: BTreeMap::new(),
             polls: BTreeMap::new(),
             fresh: BTreeSet::new(),
+            shared: BTreeSet::new(),
             bound: BTreeMap::new(),
             workers: BTreeMap::new(),
         }
@@ -144,11 +157,12 @@ impl<C, P> Queue<C, P> {
         let number = self.number();
         let worker = self.workers.entry(key).or_default();
         worker.polls.insert(number);
-        if !key.tells_apart() {
+        if !key.tells_apart() && !key.serves_all() {
             worker.serves = Some(None);
         }
         match &worker.serves {
             _ if worker.retired => false,
+            None if key.serves_all() => self.shared.insert(number),
             None => self.fresh.insert(number),
             Some(tenant) => self.bound.entry(tenant.clone()).or_default().insert(number),
         };
@@ -160,6 +174,7 @@ impl<C, P> Queue<C, P> {
     pub(crate) fn unask(&mut self, asking: Asking) -> Option<P> {
         let (key, poll) = self.polls.remove(&asking.0)?;
         self.fresh.remove(&asking.0);
+        self.shared.remove(&asking.0);
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.polls.remove(&asking.0);
             if let Some(tenant) = &worker.serves
@@ -179,7 +194,7 @@ impl<C, P> Queue<C, P> {
 
     /// The next call for which there is a worker. Repeated until there is none left.
     pub(crate) fn next_match(&mut self) -> Option<Match<C, P>> {
-        let place = match self.fresh.is_empty() {
+        let place = match self.fresh.is_empty() && self.shared.is_empty() {
             false => self.waiting.keys().next().copied(),
             true => {
                 let lines = self.bound.keys().map(|tenant| self.waiting_of.get(tenant));
@@ -204,6 +219,7 @@ impl<C, P> Queue<C, P> {
         let place = match (serves, key.tells_apart()) {
             (Some(tenant), _) => *self.waiting_of.get(&tenant)?.first()?,
             (None, true) => *self.waiting.keys().next()?,
+            (None, false) if key.serves_all() => *self.waiting.keys().next()?,
             (None, false) => *self.waiting_of.get(&None)?.first()?,
         };
         self.withdraw(Place(place))
@@ -249,7 +265,9 @@ impl<C, P> Queue<C, P> {
 
     fn poll_for(&self, tenant: &Tenant) -> Option<u64> {
         let bound = self.bound.get(tenant).and_then(BTreeSet::first);
-        bound.or_else(|| self.fresh.first()).copied()
+        // Whoever can serve nobody else goes first.
+        let open = || self.shared.first().or_else(|| self.fresh.first());
+        bound.or_else(open).copied()
     }
 
     /// From now on the worker serves this tenant only, with all its polls.
@@ -257,7 +275,7 @@ impl<C, P> Queue<C, P> {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        if worker.serves.is_none() {
+        if worker.serves.is_none() && !key.serves_all() {
             let bound = self.bound.entry(tenant.clone()).or_default();
             for number in &worker.polls {
                 self.fresh.remove(number);

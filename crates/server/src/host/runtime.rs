@@ -29,7 +29,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Request, Response, StatusCode, body::Body};
-use message::{ERROR_TYPE, Event, INVOCATION_ID, accepted, text};
+use message::{ERROR_TYPE, Event, INVOCATION_ID, TENANTS, accepted, text};
 pub(crate) use message::{NoBody, collect, refused};
 use outlast_core::{
     Outcome,
@@ -145,7 +145,11 @@ impl RuntimeHost {
             Err(status) => refused(status, "InvalidPath", "the Runtime API has no such call"),
             Ok(Route::Next) => {
                 let passing = is_passing(parts.version, &parts.headers);
-                self.next(&peer, !passing).await
+                let key = match keeps_tenants_apart(&parts.headers) {
+                    true => peer.shared_key().await,
+                    false => peer.key().await,
+                };
+                self.next(&peer, key, !passing).await
             }
             Ok(Route::RestoreNext) => message::json(StatusCode::OK, Bytes::new()),
             Ok(Route::Response(id)) => self.answered(id, &peer, &parts.headers, body).await,
@@ -163,8 +167,7 @@ impl RuntimeHost {
         lock(&self.state).fail_first(key, Ending::Failed(error));
     }
 
-    async fn next(&self, peer: &Peer, trusted: bool) -> Response<Full<Bytes>> {
-        let key = peer.key().await;
+    async fn next(&self, peer: &Peer, key: Key, trusted: bool) -> Response<Full<Bytes>> {
         if let Some(worker) = peer.worker() {
             worker.polls();
         }
@@ -444,6 +447,12 @@ fn streamed(kind: &str, trailers: &HeaderMap, body: &[u8]) -> ErrorObject {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether a worker says that it keeps tenants apart itself, as those of the Outlast SDK do: one
+/// process of them runs many executions at once.
+fn keeps_tenants_apart(headers: &HeaderMap) -> bool {
+    text(headers, &TENANTS) == Some("any")
 }
 
 /// The worker is done with an invocation, in time or not.

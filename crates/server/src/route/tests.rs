@@ -131,6 +131,9 @@ fn our_own_operations_are_under_a_prefix_of_their_own() {
             (Method::POST, "/fail", OwnAction::Fail),
             (Method::DELETE, "", OwnAction::Delete),
             (Method::GET, "/changed", OwnAction::Changed),
+            (Method::GET, "/end", OwnAction::End),
+            (Method::GET, "/clock", OwnAction::Clock),
+            (Method::POST, "/clock", OwnAction::Skip),
         ] {
             let path = format!("/outlast/v1/executions/{arn}{tail}");
             check(method, &path, Ok(Route::Own(ARN.into(), action)));

@@ -96,6 +96,54 @@ async fn an_execution_is_deleted_after_its_end_and_its_name_is_free() {
 }
 
 #[tokio::test]
+async fn a_client_is_told_of_the_end_or_after_a_while_that_there_is_none() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"callback": {}}, {"return": 7}])).await;
+    let running = home.get(&own(&arn, "/end?WaitSeconds=1")).await.ok(200);
+    assert_eq!(running, json!({"Status": "RUNNING"}));
+    let ended = async { home.get(&own(&arn, "/end")).await.ok(200) };
+    let answered = async {
+        let started = home.event(&arn, "CallbackStarted").await;
+        let id = started["CallbackStartedDetails"]["CallbackId"]
+            .as_str()
+            .unwrap();
+        let path = format!(
+            "/2025-12-01/durable-execution-callbacks/{}/succeed",
+            encode(id)
+        );
+        home.post(&path, "1").await.ok(200);
+    };
+    let (ended, ()) = tokio::join!(ended, answered);
+    assert_eq!(ended, json!({"Status": "SUCCEEDED", "Result": "7"}));
+    let failed = home.start(json!([{"fail": "no"}])).await;
+    let failed = home.get(&own(&failed, "/end")).await.ok(200);
+    assert_eq!(failed["Status"], "FAILED");
+    assert_eq!(failed["Error"]["ErrorMessage"], "no");
+    for seconds in ["0", "61"] {
+        let reply = home
+            .get(&own(&arn, &format!("/end?WaitSeconds={seconds}")))
+            .await;
+        reply.refused(400, "ValidationException");
+    }
+    for seconds in ["1", "2", "59", "60"] {
+        let reply = home
+            .get(&own(&arn, &format!("/end?WaitSeconds={seconds}")))
+            .await;
+        assert_eq!(reply.ok(200)["Status"], "SUCCEEDED");
+    }
+}
+
+#[tokio::test]
+async fn time_is_not_skipped_on_a_clock_that_goes_by_itself() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"wait": 500}])).await;
+    let asked = home.get(&own(&arn, "/clock")).await;
+    asked.refused(404, "ResourceNotFoundException");
+    let moved = home.post(&own(&arn, "/clock?Version=1&Until=1"), "").await;
+    moved.refused(404, "ResourceNotFoundException");
+}
+
+#[tokio::test]
 async fn a_worker_is_told_at_once_when_something_changed() {
     let home = Home::new().await;
     let arn = home.start(json!([{"poll": 60}])).await;

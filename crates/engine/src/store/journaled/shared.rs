@@ -185,6 +185,7 @@ impl Shared {
             disk_bytes: self.counters.disk_bytes.load(Ordering::Relaxed)
                 + self.folder.bytes().unwrap_or(0),
             syncs: self.counters.syncs.load(Ordering::Relaxed),
+            ..Status::default()
         }
     }
 

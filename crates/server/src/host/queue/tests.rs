@@ -100,6 +100,39 @@ fn a_connection_that_could_be_anybody_gets_no_tenants_call() {
 }
 
 #[test]
+fn a_worker_that_keeps_tenants_apart_serves_them_all_in_order() {
+    let mut queue = Plain::default();
+    for (name, call) in [("x", "x1"), ("y", "y1")] {
+        queue.offer(tenant(name), call);
+    }
+    queue.offer(None, "none");
+    queue.offer(tenant("x"), "x2");
+    for poll in ["one", "two", "three"] {
+        queue.ask(Key::Shared(1), poll);
+    }
+    let expected = [("x1", "one"), ("y1", "two"), ("none", "three")];
+    assert_eq!(matched(&mut queue), expected);
+    assert_eq!(queue.misfit(), None);
+    assert_eq!(queue.take_for(Key::Shared(1)).unwrap().call, "x2");
+    let asking = queue.ask(Key::Shared(1), "four");
+    assert_eq!(queue.unask(asking), Some("four"));
+    assert_eq!(queue.workers().count(), 0);
+}
+
+#[test]
+fn whoever_can_serve_nobody_else_goes_first() {
+    let mut queue = Plain::default();
+    queue.offer(tenant("x"), "x1");
+    queue.ask(Key::Worker(1), "bound");
+    assert_eq!(matched(&mut queue), [("x1", "bound")]);
+    queue.ask(Key::Shared(2), "shared");
+    queue.ask(Key::Worker(1), "bound");
+    queue.offer(tenant("x"), "x2");
+    queue.offer(tenant("y"), "y1");
+    assert_eq!(matched(&mut queue), [("x2", "bound"), ("y1", "shared")]);
+}
+
+#[test]
 fn a_call_that_was_put_back_is_the_next_one() {
     let mut queue = Plain::default();
     queue.offer(None, "a");

@@ -17,6 +17,8 @@ pub(super) const ERROR_TYPE: HeaderName =
     HeaderName::from_static("lambda-runtime-function-error-type");
 pub(super) const INVOCATION_ID: HeaderName =
     HeaderName::from_static("lambda-runtime-invocation-id");
+/// What a worker says of the tenants whose calls it takes.
+pub(super) const TENANTS: HeaderName = HeaderName::from_static("outlast-tenants");
 
 /// What a worker gets to know of an invocation.
 #[derive(Debug)]

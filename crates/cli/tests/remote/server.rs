@@ -1,0 +1,62 @@
+//! A server for one test.
+
+use outlast::{App, Remote, Worker};
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// A server on a folder; killed when this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) remote: Remote,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Starts a server on a folder and waits until it serves.
+    pub(crate) fn begin(folder: &Path, listen: &str, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
+            .args(["--json", "serve", "--dev", "--listen", listen, "--data"])
+            .arg(folder)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let remote = Remote::new(serving["endpoint"].as_str().unwrap()).unwrap();
+        Self { child, remote }
+    }
+
+    /// The address it listens on.
+    pub(crate) fn address(&self) -> String {
+        let endpoint = self.remote.endpoint();
+        endpoint.strip_prefix("http://").unwrap().to_owned()
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// A server on a folder of its own, and a worker of it.
+pub(crate) async fn serving(app: App) -> (TempDir, Server, Worker) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::begin(folder.path(), "127.0.0.1:0", &[]);
+    let worker = app.work_for(&server.remote).await.unwrap();
+    (folder, server, worker)
+}

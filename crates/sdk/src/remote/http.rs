@@ -1,0 +1,375 @@
+//! Requests to one server: connections that are kept, one write and one read each.
+//!
+//! A connection belongs to one request at a time and is moved by whoever waits for the answer: there
+//! is no task per connection, so an answer wakes nobody but its reader. It knows nothing of what is
+//! asked, and repeats only what cannot have arrived.
+
+use super::address::Address;
+use crate::backend::BackendError;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    HeaderMap, Method, Request, StatusCode, Uri,
+    client::conn::http1::{self, Connection, SendRequest},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, de::DeserializeOwned};
+use socket2::{SockRef, TcpKeepalive};
+use std::{
+    fmt,
+    future::{Future as _, poll_fn},
+    pin::{Pin, pin},
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::Duration,
+};
+use tokio::{
+    net::TcpStream,
+    sync::{Semaphore, SemaphorePermit},
+};
+
+/// Requests under way at the same time that are answered at once. Others wait: more would not be
+/// served faster, and files that a process may have open are few.
+const REQUESTS_MAX: usize = 256;
+/// Connections kept for later.
+const IDLE_MAX: usize = 512;
+/// How long a connection may take to come about.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long an answer may take that is not waited for on purpose.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// A connection over which nothing came for so long is asked whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How often it is asked before it counts as gone.
+const KEEP_ALIVE_RETRIES: u32 = 4;
+/// Looks at a connection and its answer in turns, per wake: one sends, or reads the head of an
+/// answer, the next reads its body.
+const ROUNDS: usize = 2;
+/// Bytes of an answer, at most.
+const ANSWER_BYTES_MAX: usize = 64 * 1_048_576;
+
+const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
+
+/// What to ask.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// How long the server itself may wait before it answers; for ever if absent.
+    pub(crate) patience: Option<Duration>,
+}
+
+impl Call {
+    /// A request without a body.
+    pub(crate) fn get(uri: Uri) -> Self {
+        Self {
+            method: Method::GET,
+            uri,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            patience: Some(Duration::ZERO),
+        }
+    }
+
+    /// A request with a body.
+    pub(crate) fn post(uri: Uri, body: impl Into<Bytes>) -> Self {
+        Self {
+            method: Method::POST,
+            body: body.into(),
+            ..Self::get(uri)
+        }
+    }
+
+    /// Adds a header, unless its value cannot be one.
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(HeaderName::from_static(name), value);
+        }
+        self
+    }
+
+    /// Lets the server wait so long before it answers.
+    pub(crate) fn patient(self, patience: Option<Duration>) -> Self {
+        Self { patience, ..self }
+    }
+}
+
+/// What the server answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// The answer to a request that was not refused.
+    pub(crate) fn accepted(self) -> Result<Self, BackendError> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Refusal {
+            #[serde(alias = "Message", alias = "errorMessage")]
+            message: String,
+            #[serde(rename = "errorType")]
+            error_type: Option<String>,
+        }
+        let refusal: Refusal = serde_json::from_slice(&self.body).unwrap_or_default();
+        let code = self.header(&ERROR_TYPE).map(ToOwned::to_owned);
+        Err(BackendError {
+            status: Some(self.status.as_u16()),
+            code: code.or(refusal.error_type),
+            message: refusal.message,
+        })
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, BackendError> {
+        serde_json::from_slice(&self.body).map_err(|error| BackendError {
+            status: None,
+            code: Some("ProtocolError".to_owned()),
+            message: format!("the server's answer cannot be read: {error}"),
+        })
+    }
+
+    /// A header's text.
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// Nobody got the request.
+    NotSent(String),
+    /// Somebody may have got it.
+    Broken(String),
+}
+
+impl Failure {
+    pub(crate) fn was_sent(&self) -> bool {
+        matches!(self, Self::Broken(_))
+    }
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        let (Failure::NotSent(message) | Failure::Broken(message)) = failure;
+        Self::transport(message)
+    }
+}
+
+/// A connection, moved by whoever uses it.
+struct Line {
+    sender: SendRequest<Full<Bytes>>,
+    moving: Pin<Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
+}
+
+/// A connection of one caller's own, or none yet.
+#[derive(Default)]
+pub(crate) struct Own(Option<Line>);
+
+/// The server, and the connections to it.
+pub(crate) struct Http {
+    address: Address,
+    /// What every request carries.
+    headers: HeaderMap,
+    idle: Mutex<Vec<Line>>,
+    places: Semaphore,
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Http {
+    /// Requests to this server, with this bearer token.
+    pub(super) fn new(address: Address, token: Option<&str>) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        let host = HeaderValue::from_str(&address.authority);
+        headers.insert(HOST, host.map_err(|error| error.to_string())?);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(token) = token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| "the token has characters that no header carries".to_owned())?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(Self {
+            address,
+            headers,
+            idle: Mutex::default(),
+            places: Semaphore::new(REQUESTS_MAX),
+        })
+    }
+
+    /// The address of a path on this server.
+    pub(crate) fn uri(&self, path: &str) -> Result<Uri, BackendError> {
+        let whole = format!("{}{path}", self.address.prefix);
+        Uri::try_from(whole).map_err(|error| {
+            BackendError::transport(format!("the path {path} cannot be asked for: {error}"))
+        })
+    }
+
+    /// Asks once. A kept connection that turns out to be closed does not count.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Reply, Failure> {
+        let _place = self.place(call).await;
+        loop {
+            let kept = self.idle().pop();
+            let was_kept = kept.is_some();
+            let mut line = match kept {
+                Some(line) => line,
+                None => self.connect().await?,
+            };
+            match self.exchange(&mut line, call).await {
+                Ok(reply) => {
+                    let mut idle = self.idle();
+                    if idle.len() < IDLE_MAX {
+                        idle.push(line);
+                    }
+                    return Ok(reply);
+                }
+                // The server had closed it while nobody looked.
+                Err(Failure::NotSent(_)) if was_kept => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// Asks once over a connection of the caller's own, which is made when there is none and kept
+    /// as long as it works.
+    pub(crate) async fn send_over(&self, own: &mut Own, call: &Call) -> Result<Reply, Failure> {
+        let mut line = match own.0.take() {
+            Some(line) => line,
+            None => self.connect().await?,
+        };
+        let reply = self.exchange(&mut line, call).await?;
+        own.0 = Some(line);
+        Ok(reply)
+    }
+
+    async fn exchange(&self, line: &mut Line, call: &Call) -> Result<Reply, Failure> {
+        let exchange = exchange(line, self.request(call));
+        let Some(patience) = call.patience else {
+            return exchange.await;
+        };
+        let limit = patience + ANSWER_MAX;
+        match tokio::time::timeout(limit, exchange).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                let message = format!("no answer within {} s", limit.as_secs());
+                Err(Failure::Broken(message))
+            }
+        }
+    }
+
+    async fn place(&self, call: &Call) -> Option<SemaphorePermit<'_>> {
+        match call.patience {
+            // The semaphore is never closed.
+            Some(Duration::ZERO) => self.places.acquire().await.ok(),
+            Some(_) | None => None,
+        }
+    }
+
+    fn request(&self, call: &Call) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(call.body.clone()));
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = call.uri.clone();
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        headers.extend(call.headers.clone());
+        request
+    }
+
+    async fn connect(&self) -> Result<Line, Failure> {
+        let Address { host, port, .. } = &self.address;
+        let unreachable = |error: &dyn fmt::Display| {
+            Failure::NotSent(format!(
+                "{} cannot be reached: {error}",
+                self.address.authority
+            ))
+        };
+        let connecting = TcpStream::connect((&**host, *port));
+        let stream = match tokio::time::timeout(CONNECT_MAX, connecting).await {
+            Ok(connected) => connected.map_err(|error| unreachable(&error))?,
+            Err(_) => return Err(unreachable(&"no answer")),
+        };
+        // Requests are one write each: waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        // A server that vanished without a word is noticed, however long an answer may take.
+        let keep_alive = TcpKeepalive::new()
+            .with_time(KEEP_ALIVE)
+            .with_interval(KEEP_ALIVE)
+            .with_retries(KEEP_ALIVE_RETRIES);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, moving) = handshake.map_err(|error| unreachable(&error))?;
+        Ok(Line {
+            sender,
+            moving: Box::pin(moving),
+        })
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One request and its whole answer.
+async fn exchange(line: &mut Line, request: Request<Full<Bytes>>) -> Result<Reply, Failure> {
+    let Line { sender, moving } = line;
+    let mut answering = pin!(async {
+        sender
+            .ready()
+            .await
+            .map_err(|error| Failure::NotSent(told(&error)))?;
+        let response = sender.try_send_request(request).await;
+        let response = response.map_err(|mut error| match error.take_message() {
+            Some(_) => Failure::NotSent(told(error.error())),
+            None => Failure::Broken(told(error.error())),
+        })?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Failure::Broken(error.to_string()))?;
+        Ok(Reply {
+            status: parts.status,
+            headers: parts.headers,
+            body: body.to_bytes(),
+        })
+    });
+    let mut moves = true;
+    poll_fn(|poller| {
+        // What one of them did, the other often can go on with at once: that saves being woken.
+        for _ in 0..ROUNDS {
+            if let Poll::Ready(reply) = answering.as_mut().poll(poller) {
+                return Poll::Ready(reply);
+            }
+            if moves {
+                // What it has to say about its end, the answer says too.
+                moves = moving.as_mut().poll(poller).is_pending();
+            }
+        }
+        answering.as_mut().poll(poller)
+    })
+    .await
+}
+
+/// An error with its causes: hyper's own words alone say little.
+fn told(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
