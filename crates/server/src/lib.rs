@@ -11,6 +11,7 @@ mod api;
 pub mod catalogue;
 mod error;
 pub mod host;
+pub mod logs;
 pub mod route;
 mod server;
 

@@ -7,6 +7,7 @@ use crate::{
     api::Api,
     catalogue::Catalogue,
     host::peer::{Connection, Peer},
+    logs::Logs,
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -43,6 +44,8 @@ pub struct Options {
     pub background_max: usize,
     /// How long requests may take to finish once the server is to end.
     pub grace: Duration,
+    /// What functions print; whoever starts their processes fills it.
+    pub logs: Arc<Logs>,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             synchronous_max: Duration::from_secs(960),
             background_max: 1_024,
             grace: Duration::from_secs(10),
+            logs: Arc::default(),
         }
     }
 }
