@@ -45,7 +45,12 @@ impl Client {
         function: &str,
         invocation: Invocation,
     ) -> Result<Answer, Problem> {
-        let path = format!("{}/invocations", function_path(function));
+        let mut query = Query::default();
+        if !is_qualified(function) {
+            // A durable function is called by a version only; people mean the latest.
+            query.add("Qualifier", "$LATEST");
+        }
+        let path = format!("{}/invocations{}", function_path(function), query.0);
         let mut call = Call::new(Method::POST, path).with_body(invocation.input);
         call.patience = INVOKE_PATIENCE;
         let kind = if invocation.event {
@@ -177,6 +182,12 @@ pub(crate) fn function_path(function: &str) -> String {
     format!("/2015-03-31/functions/{}", encode(function))
 }
 
+/// Whether a function's name or ARN, whole or in part, says which version is meant.
+fn is_qualified(function: &str) -> bool {
+    // NAME:QUALIFIER, ACCOUNT:function:NAME:QUALIFIER, arn:aws:lambda:REGION:ACCOUNT:function:NAME:QUALIFIER
+    matches!(function.split(':').count(), 2 | 4 | 8)
+}
+
 /// A query, encoded, with its question mark.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(pub(crate) String);
@@ -238,6 +249,14 @@ mod tests {
         );
         assert_eq!(encode("a-_.~ü+&=?%"), "a-_.~%C3%BC%2B%26%3D%3F%25");
         assert_eq!((function_of(arn), id_of(arn)), ("f", "i"));
+    }
+
+    #[test]
+    fn a_qualifier_is_seen_in_every_way_to_name_a_function() {
+        for name in ["f", "1:function:f", "arn:aws:lambda:r:1:function:f"] {
+            assert!(!is_qualified(name), "{name}");
+            assert!(is_qualified(&format!("{name}:live")), "{name}");
+        }
     }
 
     #[test]

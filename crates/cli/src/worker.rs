@@ -31,6 +31,7 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
+    pin::pin,
     process::Stdio,
     sync::Arc,
     time::Duration,
@@ -243,12 +244,14 @@ impl Shared {
         let forwarder = Forwarder::new(self.client.clone(), &self.named, &id);
         let mut helpers = JoinSet::new();
         helpers.spawn(printing);
+        // Kept until the server was told: a connection that closes says less.
+        let mut unwanted = pin!(self.unwanted(&line, &id));
         let end = tokio::select! {
             status = child.wait() => match status {
                 Ok(status) => format!("{program} ended with {status}"),
                 Err(error) => format!("{program} is lost: {error}"),
             },
-            () = self.unwanted(&line, &id) => format!("{program} was replaced: it took too long, or its tenant's work is done"),
+            () = &mut unwanted => format!("{program} was replaced: it took too long, or its tenant's work is done"),
             never = forwarder.run(socket) => match never {},
             () = stopped(stopping) => {
                 group.terminate();

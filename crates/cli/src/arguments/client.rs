@@ -58,7 +58,7 @@ impl Connection {
 /// `outlast invoke`
 #[derive(Debug, Args)]
 pub(crate) struct Invoke {
-    /// The function: NAME, NAME:QUALIFIER or an ARN.
+    /// The function: NAME, NAME:QUALIFIER or an ARN; without a qualifier, $LATEST.
     pub(crate) function: String,
     /// The input: JSON, @FILE, or - for stdin.
     #[arg(short, long, value_name = "JSON|@FILE|-")]

@@ -75,13 +75,13 @@ fn operations_are_drawn_inside_each_other() {
     assert_eq!(tree.invocations, 1);
     let now = Timestamp::from_millis(30_000);
     insta::assert_snapshot!(tree.draw(Paint::default(), now), @"
-    ├─ n-a            STEP            SUCCEEDED  2 attempts  7.0 s
-    ├─ n-m            CONTEXT         STARTED                22.0 s
-    │  ├─ n-m-0       CONTEXT         STARTED                22.0 s
-    │  │  └─ n-w      WAIT            STARTED                21.0 s  due 1970-01-01T00:01:09Z
-    │  └─ n-m-1       CONTEXT         STARTED                21.0 s
-    │     └─ n-c      CALLBACK        STARTED                20.0 s  due 1970-01-01T00:00:30Z  id-of-c
-    └─ n-i            CHAINED_INVOKE  FAILED                 1.0 s   mail  no way
+    ├─ n-a        STEP            SUCCEEDED  2 attempts  7.0 s
+    ├─ n-m        CONTEXT         STARTED                22.0 s
+    │  ├─ n-m-0   CONTEXT         STARTED                22.0 s
+    │  │  └─ n-w  WAIT            STARTED                21.0 s  due 1970-01-01T00:01:09Z
+    │  └─ n-m-1   CONTEXT         STARTED                21.0 s
+    │     └─ n-c  CALLBACK        STARTED                20.0 s  due 1970-01-01T00:00:30Z  id-of-c
+    └─ n-i        CHAINED_INVOKE  FAILED                 1.0 s   mail  no way
     ");
 }
 

@@ -133,8 +133,55 @@ fn an_execution_can_be_watched_answered_and_understood() {
     assert_eq!(twice.code, Some(4), "{twice:?}");
     assert_eq!(twice.json()["exception"], "CallbackTimeoutException");
 
-    insta::assert_snapshot!(same(&stand.good(&["show", arn])), @"");
-    insta::assert_snapshot!(same(&stand.good(&["history", "play/o-1"])), @"");
+    insta::assert_snapshot!(same(&stand.good(&["show", arn])), @r#"
+    play/o-1  SUCCEEDED
+
+    arn          arn:aws:lambda:us-east-1:000000000000:function:play:$LATEST/durable-execution/o-1/ID
+    version      $LATEST
+    started      TIME
+    ended        TIME
+    took         TOOK
+    invocations  3
+    input        {"do": "order"}
+    result       {"approval":"yes","parcels":["lamp","rug"],"payment":"paid"}
+
+    ├─ charge                Step             SUCCEEDED  2 attempts  TOOK
+    ├─ pack                  Map              SUCCEEDED              TOOK
+    │  ├─ map-item-0         MapIteration     SUCCEEDED              TOOK
+    │  │  └─ wrap            Step             SUCCEEDED              TOOK
+    │  └─ map-item-1         MapIteration     SUCCEEDED              TOOK
+    │     └─ wrap            Step             SUCCEEDED              TOOK
+    └─ approve               WaitForCallback  SUCCEEDED              TOOK
+       ├─ approve-callback   Callback         SUCCEEDED              TOOK
+       └─ approve-submitter  Step             SUCCEEDED              TOOK
+    "#);
+    insta::assert_snapshot!(same(&stand.good(&["history", "play/o-1"])), @r#"
+     1 +S ExecutionStarted o-1 input={"do": "order"} timeout=600s
+     2 +S StepStarted charge
+     3 +S StepFailed charge attempt=1 next=1s error=Error: the bank is asleep
+     4 +S InvocationCompleted
+     5 +S StepStarted charge
+     6 +S StepSucceeded charge attempt=2 result="paid"
+     7 +S ContextStarted pack
+     8 +S ContextStarted map-item-0
+     9 +S StepStarted wrap
+    10 +S StepSucceeded wrap attempt=1 result="lamp"
+    11 +S ContextStarted map-item-1
+    12 +S StepStarted wrap
+    13 +S StepSucceeded wrap attempt=1 result="rug"
+    14 +S ContextSucceeded map-item-0 result="lamp"
+    15 +S ContextSucceeded map-item-1 result="rug"
+    16 +S ContextSucceeded pack result=(141 bytes)
+    17 +S ContextStarted approve
+    18 +S CallbackStarted approve-callback
+    19 +S StepStarted approve-submitter
+    20 +S StepSucceeded approve-submitter attempt=1 result=null
+    21 +S InvocationCompleted
+    22 +S CallbackSucceeded approve-callback result="yes"
+    23 +S ContextSucceeded approve result="yes"
+    24 +S InvocationCompleted
+    25 +S ExecutionSucceeded o-1 result={"approval":"yes","parcels":["lamp","rug"],"payment":"paid"}
+    "#);
     let last = stand.good(&["history", "play/o-1", "--reverse", "--max", "1"]);
     assert!(
         last.contains("ExecutionSucceeded") && last.lines().count() == 1,
@@ -154,7 +201,11 @@ fn executions_are_listed_found_changed_and_deleted() {
         stand.good(&["invoke", "play", "--event", "--name", name, "-d", &input]);
     }
     stand.until(&["ls", "--status", "succeeded"], "\ta\t");
-    insta::assert_snapshot!(same(&stand.good(&["ls"])), @"");
+    insta::assert_snapshot!(same(&stand.good(&["ls"])), @"
+    ID	RUNNING	play	c	TIME	TOOK
+    ID	RUNNING	play	b	TIME	TOOK
+    ID	SUCCEEDED	play	a	TIME	TOOK
+    ");
     assert_eq!(
         stand.good(&["ls", "play", "--name", "b"]).lines().count(),
         1
@@ -244,7 +295,10 @@ fn executions_are_listed_found_changed_and_deleted() {
 #[test]
 fn functions_are_made_shown_changed_and_deleted() {
     let stand = Stand::without_worker();
-    insta::assert_snapshot!(same(&stand.good(&["functions", "ls"])), @"");
+    insta::assert_snapshot!(same(&stand.good(&["functions", "ls"])), @"
+    plain	$LATEST		3 s	TIME
+    play	$LATEST	600 s	60 s	TIME
+    ");
     let file = stand.folder.path().join("mail.json");
     let file = file.to_str().unwrap();
     std::fs::write(
