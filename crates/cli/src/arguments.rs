@@ -99,6 +99,8 @@ pub(crate) enum Workload {
     Fanout(Fanout),
     /// Executions that wait for hours: how fast they start, what each costs, how fast a restart is.
     Sleepers(Sleepers),
+    /// Executions whose timers are all due at once: how long the others wait meanwhile.
+    Herd(Herd),
     /// A history of steps, then a timer: how late the code after it runs.
     Resume(Resume),
     /// Executions that do nothing.
@@ -146,6 +148,26 @@ pub(crate) struct Sleepers {
     /// Clients that start them.
     #[arg(long, default_value_t = 64, value_parser = within::<u32>(1, CONCURRENCY_MAX))]
     pub(crate) concurrency: u32,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `outlast bench herd`
+#[derive(Debug, Args)]
+pub(crate) struct Herd {
+    /// Executions that are due at once.
+    #[arg(long, default_value_t = 10_000, value_parser = within::<u32>(1, EXECUTIONS_MAX))]
+    pub(crate) count: u32,
+    /// Clients of another function that each start an execution and wait for its end, again and
+    /// again, before the herd is due and while it runs.
+    #[arg(long, default_value_t = 4, value_parser = within::<u32>(1, CONCURRENCY_MAX))]
+    pub(crate) concurrency: u32,
+    /// How long to measure the other function before.
+    #[arg(long, default_value_t = 10, value_parser = within::<u32>(1, SECONDS_MAX))]
+    pub(crate) seconds: u32,
+    /// When the herd is due, from the first start on; otherwise as late as its size needs.
+    #[arg(long, value_parser = within::<u32>(1, SECONDS_MAX))]
+    pub(crate) wait_seconds: Option<u32>,
     #[command(flatten)]
     pub(crate) place: Place,
 }
@@ -299,7 +321,7 @@ mod tests {
 
     #[test]
     fn every_number_is_accepted_within_its_bounds_only() {
-        let limits: [(&str, &str, u64, u64); 11] = [
+        let limits: [(&str, &str, u64, u64); 15] = [
             ("sequential", "--steps", 1, STEPS_MAX),
             ("sequential", "--concurrency", 1, CONCURRENCY_MAX),
             ("sequential", "--seconds", 1, SECONDS_MAX),
@@ -307,6 +329,10 @@ mod tests {
             ("fanout", "--steps", 1, STEPS_MAX),
             ("sleepers", "--count", 1, EXECUTIONS_MAX),
             ("sleepers", "--concurrency", 1, CONCURRENCY_MAX),
+            ("herd", "--count", 1, EXECUTIONS_MAX),
+            ("herd", "--concurrency", 1, CONCURRENCY_MAX),
+            ("herd", "--seconds", 1, SECONDS_MAX),
+            ("herd", "--wait-seconds", 1, SECONDS_MAX),
             ("resume", "--steps", 1, STEPS_MAX),
             ("resume", "--wait-seconds", 1, WAIT_SECONDS_MAX),
             ("start", "--concurrency", 1, CONCURRENCY_MAX),

@@ -8,6 +8,7 @@ mod clients;
 mod counted;
 mod folder;
 mod functions;
+mod herd;
 mod histogram;
 mod limit;
 mod probe;
@@ -79,6 +80,10 @@ async fn measure(workload: &Workload, folder: &Path, output: Output) -> anyhow::
             (stand, figures)
         }
         Workload::Sleepers(sleepers) => sleepers::measure(stand, sleepers).await?,
+        Workload::Herd(herd) => {
+            let figures = herd::measure(&stand, herd).await?;
+            (stand, figures)
+        }
         Workload::Resume(resume) => resume::measure(stand, resume).await?,
     };
     stand.close().await;
@@ -129,6 +134,7 @@ fn load(workload: &Workload) -> Load {
         Workload::Fanout(asked) if asked.map => (MAP, asked.steps, 1),
         Workload::Fanout(asked) => (FANOUT, asked.steps, 1),
         Workload::Sleepers(asked) => (NOTHING, 0, asked.concurrency),
+        Workload::Herd(asked) => (SEQUENTIAL, herd::OTHER_STEPS, asked.concurrency),
         Workload::Resume(asked) => (SEQUENTIAL, asked.steps, asked.concurrency),
         Workload::Start(asked) => (NOTHING, 0, asked.concurrency),
     };
@@ -147,7 +153,7 @@ fn durable_per_second(workload: &Workload, figures: &Figures) -> Option<f64> {
         Workload::Sequential(_) => figures.steps_per_second,
         Workload::Sleepers(_) | Workload::Start(_) => figures.executions_per_second,
         // Many steps share a commit here.
-        Workload::Fanout(_) | Workload::Resume(_) => figures.commits_per_second,
+        Workload::Fanout(_) | Workload::Herd(_) | Workload::Resume(_) => figures.commits_per_second,
     }
 }
 
@@ -156,6 +162,7 @@ fn name(workload: &Workload) -> &'static str {
         Workload::Sequential(_) => "sequential",
         Workload::Fanout(_) => "fanout",
         Workload::Sleepers(_) => "sleepers",
+        Workload::Herd(_) => "herd",
         Workload::Resume(_) => "resume",
         Workload::Start(_) => "start",
     }
@@ -166,6 +173,7 @@ fn place(workload: &Workload) -> &Place {
         Workload::Sequential(asked) => &asked.place,
         Workload::Fanout(asked) => &asked.place,
         Workload::Sleepers(asked) => &asked.place,
+        Workload::Herd(asked) => &asked.place,
         Workload::Resume(asked) => &asked.place,
         Workload::Start(asked) => &asked.place,
     }
@@ -193,6 +201,13 @@ fn parameters(workload: &Workload) -> Parameters {
         Workload::Sleepers(asked) => Parameters {
             count: Some(asked.count),
             concurrency: asked.concurrency,
+            ..shared
+        },
+        Workload::Herd(asked) => Parameters {
+            count: Some(asked.count),
+            concurrency: asked.concurrency,
+            seconds: Some(asked.seconds),
+            wait_seconds: Some(herd::wait_seconds(asked)),
             ..shared
         },
         Workload::Resume(asked) => Parameters {

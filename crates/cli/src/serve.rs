@@ -9,18 +9,13 @@ use crate::{
 };
 use anyhow::{Context, anyhow, bail};
 use outlast_engine::{
-    Engine, Known, Options as EngineOptions, Parts,
-    clock::{Clock, EngineClock},
-    random::{Random, SystemRandom},
-    store,
+    Engine, Known, Options as EngineOptions, Parts, clock::EngineClock, random::SystemRandom, store,
 };
 use outlast_server::{
     Options, Server,
     catalogue::{Account, Catalogue},
-    host::{
-        functions::{FunctionHosts, Shared},
-        push::{address::AddressPolicy, connect::Tcp},
-    },
+    host::push::{address::AddressPolicy, connect::Tcp},
+    hosting::{self, Hosting},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -103,12 +98,18 @@ async fn until_the_end(
         .with_context(|| format!("{} cannot be listened on", serve.listen))?;
     let data = serve.data.display().to_string();
     let store = store::open(&serve.data).with_context(|| format!("{data} cannot be opened"))?;
-    let clock: Arc<dyn Clock> = Arc::new(EngineClock::system());
-    let random: Arc<dyn Random> = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
-    let engine = Engine::open(Parts {
-        store,
+    let clock = Arc::new(EngineClock::system());
+    let random = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
+    let hosting = Hosting::new(hosting::Parts {
         clock: clock.clone(),
         random: random.clone(),
+        policy: Arc::new(AddressPolicy::with_loopback()),
+        connector: Arc::new(Tcp),
+    });
+    let engine = Engine::open(Parts {
+        store,
+        clock,
+        random,
         options: EngineOptions {
             known: Known::ByCatalogue,
             ..EngineOptions::default()
@@ -117,14 +118,7 @@ async fn until_the_end(
     let engine = engine
         .await
         .with_context(|| format!("{data} cannot be used"))?;
-    let hosts = Arc::new(FunctionHosts::new(Shared {
-        clock,
-        random,
-        policy: Arc::new(AddressPolicy::with_loopback()),
-        connector: Arc::new(Tcp),
-        runtime: Handle::current(),
-    }));
-    let catalogue = Catalogue::open(engine.clone(), hosts, Account::default())?;
+    let catalogue = Catalogue::open(engine.clone(), Arc::new(hosting), Account::default())?;
     for (name, configuration) in functions {
         let Value::Object(members) = configuration else {
             bail!("function {name}: its configuration is not an object");
@@ -166,8 +160,11 @@ fn environment(endpoint: &str) -> String {
          export AWS_ENDPOINT_URL_LAMBDA={endpoint}\n\
          export AWS_REGION={region} AWS_DEFAULT_REGION={region}\n\
          export AWS_ACCESS_KEY_ID=dev\n\
-         export AWS_SECRET_ACCESS_KEY=dev\n",
-        region = account.region
+         export AWS_SECRET_ACCESS_KEY=dev\n\n\
+         for the workers of a function:\n\
+         export AWS_LAMBDA_RUNTIME_API={address}/functions/NAME\n",
+        region = account.region,
+        address = endpoint.trim_start_matches("http://"),
     )
 }
 

@@ -24,8 +24,6 @@ const TURN_MAX: usize = 256;
 /// The wake time of an execution that somebody works on: whoever opens the store after a crash
 /// finds these first.
 pub(crate) const ACTIVE: Timestamp = Timestamp::from_millis(0);
-/// A snapshot is taken after so many records, and no sooner than the journal has grown by half.
-const SNAPSHOT_RECORDS: u64 = 1_000;
 /// How often a turn is repeated that lost against another writer.
 const CONFLICTS_MAX: u32 = 8;
 
@@ -308,7 +306,8 @@ impl Inner {
         }
         let version = execution.records();
         let grown = version - loaded.snapshot_at;
-        let snapshot = (grown >= SNAPSHOT_RECORDS.max(loaded.snapshot_at / 2)).then(|| {
+        let least = self.options.snapshot_records.max(loaded.snapshot_at / 2);
+        let snapshot = (grown >= least).then(|| {
             let mut bytes = Vec::new();
             execution.snapshot(&mut bytes);
             bytes
@@ -332,7 +331,7 @@ impl Inner {
 
     /// When this execution has to be looked at, as the store keeps it.
     pub(crate) fn wake_of(&self, execution: &Execution) -> Option<Timestamp> {
-        let now = self.clock.now();
+        let now = self.now();
         let busy = execution.invocation().is_some()
             || execution.has_intents()
             || execution.wants_invocation(now);

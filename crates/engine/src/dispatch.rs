@@ -15,11 +15,12 @@ use outlast_core::{
     schedule::Admission,
     wire::{ErrorObject, InvocationInput},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::task::JoinSet;
 
-/// Handlers called in one go before others get their turn.
-const CLAIM_MAX: usize = 256;
 /// Executions taken up in one go after a restart.
 const RECOVER_MAX: usize = 256;
 
@@ -38,11 +39,19 @@ impl Inner {
         if self.is_stopped() {
             return;
         }
-        let claimed = lock(&self.dispatcher).claim(CLAIM_MAX);
+        let claimed = {
+            let mut dispatcher = lock(&self.dispatcher);
+            let beginning = self.beginning.load(Ordering::Relaxed);
+            let free = self.options.beginning_max.saturating_sub(beginning);
+            let claimed = dispatcher.claim(free);
+            self.beginning.fetch_add(claimed.len(), Ordering::Relaxed);
+            claimed
+        };
         for (function, id) in claimed {
             let slot = self.slot(function, id);
             let flight = slot.flight.clone();
-            let call = async move { slot.inner.fly(&slot).await };
+            let begins = Begins(self.clone());
+            let call = async move { slot.inner.fly(&slot, begins).await };
             let abort = self.spawn(Box::pin(call));
             let _ = flight.abort.set(abort);
         }
@@ -50,11 +59,13 @@ impl Inner {
 
     /// A claimed slot. Whatever becomes of the call, it comes back.
     fn slot(self: &Arc<Self>, function: Arc<str>, id: ExecutionId) -> Slot {
+        let random = self.random.bytes();
+        let invocation = uuid(digest128(&[b"invocation", &random]));
         Slot {
             inner: self.clone(),
             function,
             id,
-            flight: Arc::default(),
+            flight: Arc::new(Flight::new(invocation.into())),
         }
     }
 
@@ -70,7 +81,9 @@ impl Inner {
             return None;
         }
         let slot = self.slot(function.clone(), execution.id());
-        let (invocation, begin) = self.begin();
+        let begin = Input::Invoke {
+            invocation_id: slot.flight.invocation.clone(),
+        };
         // Nothing forbids it to an execution that is new; if something did, its turn would tell.
         let decision = self.decide_one(execution, begin).ok()?;
         lock(&self.flights).insert(slot.id, slot.flight.clone());
@@ -78,7 +91,6 @@ impl Inner {
         Some(Boarded {
             profile: execution.shared_profile().clone(),
             input: decision.reply.into_invocation()?,
-            invocation,
             slot,
         })
     }
@@ -89,11 +101,10 @@ impl Inner {
         let call = async move {
             let Boarded {
                 slot,
-                invocation,
                 input,
                 profile,
             } = boarded;
-            slot.inner.carry(&slot, &profile, invocation, input).await;
+            slot.inner.carry(&slot, &profile, input).await;
         };
         let abort = self.spawn(Box::pin(call));
         let _ = flight.abort.set(abort);
@@ -104,24 +115,17 @@ impl Inner {
         self.land(boarded.slot.id, &boarded.slot.flight);
     }
 
-    fn begin(&self) -> (Arc<str>, Input) {
-        let random = self.random.bytes();
-        let invocation: Arc<str> = uuid(digest128(&[b"invocation", &random])).into();
-        let begin = Input::Invoke {
-            invocation_id: invocation.clone(),
-        };
-        (invocation, begin)
-    }
-
     /// One invocation, from its beginning to its end.
-    async fn fly(self: &Arc<Self>, slot: &Slot) {
+    async fn fly(self: &Arc<Self>, slot: &Slot, begins: Begins) {
         let Slot { id, flight, .. } = slot;
         let id = *id;
         // Whoever flies now looks at its end whether another flight is wanted.
         if lock(&self.flights).try_insert(id, flight.clone()).is_err() {
             return;
         }
-        let (invocation, begin) = self.begin();
+        let begin = Input::Invoke {
+            invocation_id: flight.invocation.clone(),
+        };
         let profile = |_: &Self, execution: &Execution| execution.shared_profile().clone();
         let (reply, profile) = self.decide_and_read(id, begin, profile).await;
         let input = match reply {
@@ -139,19 +143,15 @@ impl Inner {
         let (Some(input), Ok(profile)) = (input, profile) else {
             return;
         };
-        self.carry(slot, &profile, invocation, input).await;
+        drop(begins);
+        self.carry(slot, &profile, input).await;
     }
 
     /// Calls the handler, and stores how that ended.
-    async fn carry(
-        self: &Arc<Self>,
-        slot: &Slot,
-        profile: &Profile,
-        invocation: Arc<str>,
-        input: InvocationInput,
-    ) {
+    async fn carry(self: &Arc<Self>, slot: &Slot, profile: &Profile, input: InvocationInput) {
         let Slot { id, flight, .. } = slot;
         let id = *id;
+        let invocation = flight.invocation.clone();
         let outcome = self.call(profile, &invocation, input).await;
         let end = Input::Complete {
             invocation_id: invocation,
@@ -262,22 +262,22 @@ impl Inner {
     /// Takes up one execution, whatever was going on with it.
     pub(crate) async fn recover(self: &Arc<Self>, id: ExecutionId) {
         let seen = self.read(id, move |inner, execution| {
-            let reading = inner.reading(execution.id());
-            let load = |number| reading.record(number);
-            let mut intents = execution.intents(&load).unwrap_or_default();
+            let mut intents = inner.ask(execution, |load| execution.intents(load))?;
             // Claimed while nobody else decides: what is not claimed yet is not acknowledged
             // either.
             intents.retain(|intent| inner.claim(id, intent));
-            Seen {
+            Ok::<_, Error>(Seen {
                 invocation: execution.invocation().cloned(),
                 intents,
-            }
+            })
         });
-        let seen = match seen.await {
+        let seen = match seen.await.flatten() {
             Ok(seen) => seen,
             Err(error) => {
-                // If it could not be read, its turn has asked to look again.
                 tracing::error!(execution = %id, %error, "an execution cannot be taken up");
+                if matches!(error, Error::Unreadable(_)) {
+                    self.recover_later(id);
+                }
                 return;
             }
         };
@@ -298,6 +298,17 @@ impl Inner {
         if let Err(error) = self.decide(id, input).await {
             tracing::warn!(execution = %id, %error, "an execution could not be taken up");
         }
+    }
+
+    /// Takes up one execution in a while: nobody else would carry out its intents.
+    fn recover_later(self: &Arc<Self>, id: ExecutionId) {
+        let inner = self.clone();
+        self.spawn(Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(LOOK_AGAIN_MS)).await;
+            if !inner.is_stopped() {
+                inner.recover(id).await;
+            }
+        }));
     }
 
     /// An execution has ended long enough ago.
@@ -335,8 +346,17 @@ struct Seen {
 pub(crate) struct Boarded {
     slot: Slot,
     profile: Arc<Profile>,
-    invocation: Arc<str>,
     input: InvocationInput,
+}
+
+/// An invocation that is about to begin, until this is dropped.
+struct Begins(Arc<Inner>);
+
+impl Drop for Begins {
+    fn drop(&mut self) {
+        self.0.beginning.fetch_sub(1, Ordering::Relaxed);
+        self.0.pump();
+    }
 }
 
 /// A claimed slot, which comes back however the call ends.

@@ -7,7 +7,7 @@
 use crate::{
     cell::{ACTIVE, Answer, Cell, Loaded, Mail, head},
     cells::Cells,
-    clock::Clock,
+    clock::{Clock, StoreClock},
     error::Error,
     frame,
     function::{Known, Registered, Registry},
@@ -22,9 +22,9 @@ use crate::{
 };
 use hashbrown::HashMap;
 use outlast_core::{
-    Code, Decision, Env, Execution, Input, Intent, Quotas, Record, Reply, Start,
+    Code, Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start,
     arn::ExecutionId,
-    record::IntentKey,
+    record::{IntentKey, Load},
     schedule::Dispatcher,
     start::{Reuse, reuse},
     time::Timestamp,
@@ -33,7 +33,7 @@ use outlast_core::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak, atomic::AtomicUsize},
     time::Duration,
 };
 use tokio::{
@@ -54,11 +54,19 @@ pub struct Options {
     pub quotas: Quotas,
     /// Invocations at the same time, all functions together.
     pub invocations_max: usize,
-    /// Executions that may wait for an invocation in memory, per function; the others wait in the
-    /// store.
+    /// Invocations that may be about to begin at the same time, all functions together: from their
+    /// turn until their handler is called. A herd then waits for its turns, where others are not
+    /// behind it, and not for the processor and the disk, where they are.
+    pub beginning_max: usize,
+    /// Executions that may wait for an invocation in memory, per function, at some 80 bytes each;
+    /// the others are looked at again and again.
     pub ready_max: usize,
     /// Executions that stay in memory while nothing happens to them.
     pub resting_max: usize,
+    /// Records after which an execution's snapshot is taken, and no sooner than its journal has
+    /// grown by half; folding one then reads few records, and all snapshots together cost no more
+    /// than its records do.
+    pub snapshot_records: u64,
     /// How long [`Engine::shut_down`] lets handlers finish.
     pub grace: Duration,
     /// Who says which functions there are.
@@ -70,8 +78,10 @@ impl Default for Options {
         Self {
             quotas: Quotas::unlimited(),
             invocations_max: 1_024,
-            ready_max: 16_384,
+            beginning_max: 64,
+            ready_max: 1 << 20,
             resting_max: 1_024,
+            snapshot_records: 1_000,
             grace: Duration::from_secs(10),
             known: Known::default(),
         }
@@ -104,7 +114,7 @@ impl WeakEngine {
 /// Everything the engine's tasks share.
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) keys: Keys,
     pub(crate) options: Options,
@@ -114,6 +124,8 @@ pub(crate) struct Inner {
     pub(crate) quarantine: Quarantine,
     pub(crate) wakes: Wakes,
     pub(crate) dispatcher: Mutex<Dispatcher<Arc<str>, ExecutionId>>,
+    /// Invocations that are about to begin. Grows under the dispatcher's lock only.
+    pub(crate) beginning: AtomicUsize,
     /// Invocations in flight.
     pub(crate) flights: Mutex<HashMap<ExecutionId, Arc<Flight>>>,
     /// Who waits for the end of an execution.
@@ -125,12 +137,24 @@ pub(crate) struct Inner {
 }
 
 /// An invocation in flight.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Flight {
+    /// Its id.
+    pub(crate) invocation: Arc<str>,
     /// Told when something changed that the handler does not know.
     pub(crate) changed: Notify,
     /// Ends the call.
     pub(crate) abort: OnceLock<AbortHandle>,
+}
+
+impl Flight {
+    pub(crate) fn new(invocation: Arc<str>) -> Self {
+        Self {
+            invocation,
+            changed: Notify::new(),
+            abort: OnceLock::new(),
+        }
+    }
 }
 
 /// An execution whose end somebody waits for.
@@ -169,10 +193,11 @@ impl Engine {
     /// When the store cannot be read or written.
     pub async fn open(parts: Parts) -> Result<Self, Error> {
         let keys = keys(&*parts.store, &*parts.random).await?;
+        let clock = StoreClock::new(parts.clock, &*parts.store)?;
         let options = parts.options;
         let inner = Inner {
             store: parts.store,
-            clock: parts.clock,
+            clock: Arc::new(clock),
             random: parts.random,
             keys,
             runtime: Handle::current(),
@@ -181,6 +206,7 @@ impl Engine {
             quarantine: Quarantine::default(),
             wakes: Wakes::default(),
             dispatcher: Mutex::new(Dispatcher::new(options.invocations_max, options.ready_max)),
+            beginning: AtomicUsize::new(0),
             flights: Mutex::default(),
             watchers: Mutex::default(),
             carried: Mutex::default(),
@@ -190,6 +216,11 @@ impl Engine {
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// The engine's time, which handlers in this process share. It does not keep the engine alive.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.inner.clock.clone()
     }
 
     /// A handle that does not keep the engine alive: for what the engine itself holds.
@@ -259,6 +290,7 @@ impl Engine {
         while !lock(&self.inner.flights).is_empty() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        self.inner.note_time().await;
         self.abandon();
     }
 
@@ -337,10 +369,30 @@ impl Inner {
         execution: &mut Execution,
         input: Input,
     ) -> Result<Decision, Error> {
-        let id = execution.id();
-        let reading = self.reading(id);
+        let reading = self.reading(execution.id());
         let decided = self.with_env(&reading, |env| execution.decide(env, input));
-        decided.map_err(|rejection| match reading.failure() {
+        self.judge(&reading, decided)
+    }
+
+    /// Asks an execution something for which payloads may have to be read again.
+    pub(crate) fn ask<R>(
+        &self,
+        execution: &Execution,
+        question: impl FnOnce(Load<'_>) -> Result<R, Rejection>,
+    ) -> Result<R, Error> {
+        let reading = self.reading(execution.id());
+        let answer = question(&|number| reading.record(number));
+        self.judge(&reading, answer)
+    }
+
+    /// Tells a refusal by the rules from a payload that could not be read, or that is not there.
+    pub(crate) fn judge<R>(
+        &self,
+        reading: &Reading<'_>,
+        answer: Result<R, Rejection>,
+    ) -> Result<R, Error> {
+        let id = reading.execution();
+        answer.map_err(|rejection| match reading.failure() {
             Some(error) => self.damaged(id, error),
             None if rejection.code == Code::Service => {
                 self.put_in_quarantine(id, rejection.to_string().into())
@@ -620,6 +672,14 @@ impl Inner {
         Error::Quarantined {
             execution: id,
             reason,
+        }
+    }
+
+    /// Leaves a note of the time in the store, for a start with a clock that was set back.
+    pub(crate) async fn note_time(&self) {
+        if let Err(error) = self.clock.note(&*self.store).await {
+            tracing::warn!(%error, "the time could not be noted");
+            self.note_failure(&error);
         }
     }
 

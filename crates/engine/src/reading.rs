@@ -33,6 +33,11 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Whose records these are.
+    pub(crate) fn execution(&self) -> ExecutionId {
+        self.execution
+    }
+
     /// A record, if it can be read; if not, [`failure`](Self::failure) says why.
     pub(crate) fn record(&self, number: u64) -> Option<Record> {
         match self.read(number) {

@@ -99,12 +99,13 @@ impl Engine {
         max_items: Option<u32>,
     ) -> Result<StatePage, Error> {
         let page = self.inner.read(execution, move |inner, execution| {
-            inner.with_env(&inner.reading(execution.id()), |env| {
+            let reading = inner.reading(execution.id());
+            let page = inner.with_env(&reading, |env| {
                 execution.state_page(env, &token, marker.as_deref(), max_items)
-            })
+            });
+            inner.judge(&reading, page)
         });
-        let page = page.await.map_err(stale_if_missing)?;
-        page.map_err(Error::Rejected)
+        page.await.map_err(stale_if_missing)?
     }
 
     /// Resolves when something changed that the handler which holds `token` does not know.
@@ -114,25 +115,26 @@ impl Engine {
     pub async fn changed_since(&self, execution: ExecutionId, token: &str) -> Result<(), Error> {
         let token = CheckpointToken::parse(&self.inner.keys, token)?;
         let current = self.inner.read(execution, move |_, execution| {
-            let current = execution
-                .invocation()
-                .map(|invocation| CheckpointToken::new(execution.id(), invocation, token.sequence));
-            current == Some(token)
+            let invocation = execution.invocation()?;
+            let current = CheckpointToken::new(execution.id(), invocation, token.sequence);
+            (current == token).then(|| invocation.clone())
         });
-        if !current.await.map_err(stale_if_missing)? {
+        let Some(invocation) = current.await.map_err(stale_if_missing)? else {
             let stale = Rejection::stale_token("no such invocation is running");
             return Err(Error::Rejected(stale));
-        }
-        self.changed(execution).await;
+        };
+        self.changed(execution, &invocation).await;
         Ok(())
     }
 
-    /// Resolves when something changed that the handler in flight does not know.
-    pub async fn changed(&self, execution: ExecutionId) {
+    /// Resolves when something changed that the handler of this invocation does not know. For one
+    /// that is over it never does: a handler that went on after it was given up takes no news from
+    /// the one that counts.
+    pub async fn changed(&self, execution: ExecutionId, invocation_id: &str) {
         let flight = lock(&self.inner.flights).get(&execution).cloned();
         match flight {
-            Some(flight) => flight.changed.notified().await,
-            None => std::future::pending().await,
+            Some(flight) if *flight.invocation == *invocation_id => flight.changed.notified().await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -215,11 +217,8 @@ impl Engine {
             let mut told = std::pin::pin!(watch.ended.notified());
             told.as_mut().enable();
             let seen = self.inner.read(execution, |inner, execution| {
-                execution.status().is_terminal().then(|| {
-                    let reading = inner.reading(execution.id());
-                    let load = |number| reading.record(number);
-                    execution.describe(true, &load)
-                })
+                let ended = execution.status().is_terminal();
+                ended.then(|| inner.ask(execution, |load| execution.describe(true, load)))
             });
             match seen.await {
                 Ok(Some(description)) => {
@@ -258,11 +257,9 @@ impl Engine {
         include_data: bool,
     ) -> Result<Description, Error> {
         let seen = self.inner.read(execution, move |inner, execution| {
-            let reading = inner.reading(execution.id());
-            let load = |number| reading.record(number);
-            execution.describe(include_data, &load)
+            inner.ask(execution, |load| execution.describe(include_data, load))
         });
-        Ok(seen.await??)
+        seen.await?
     }
 
     /// One sentence that says why an execution is where it is.
@@ -292,9 +289,7 @@ impl Engine {
                 Some(events) => inner.records_of(execution, events)?,
                 None => Vec::new(),
             };
-            let reading = inner.reading(execution.id());
-            let load = |number| reading.record(number);
-            Ok::<_, Error>(execution.history(&records, query, &load)?)
+            inner.ask(execution, |load| execution.history(&records, query, load))
         });
         seen.await?
     }
@@ -362,7 +357,8 @@ impl Engine {
         });
         let (open, version) = seen.await?;
         if open {
-            let message = "the execution has not come to its end: stop it first";
+            let message =
+                "the execution, or its last invocation, has not ended: stop it first, then wait";
             return Err(Error::Rejected(Rejection::new(Code::Conflict, message)));
         }
         let deleted = self.inner.store.delete(execution, version).await;
@@ -464,7 +460,8 @@ impl Inner {
         let mut next = low;
         while next < execution.records() && records.last().is_none_or(|last| last.events < events.1)
         {
-            let runs = self.store.records(id, next, HISTORY_READ_BYTES)?;
+            let runs = self.store.records(id, next, HISTORY_READ_BYTES);
+            let runs = runs.map_err(|error| self.damaged(id, error))?;
             let from = next;
             for record in runs.iter().flat_map(|run| frame::records(id, run, from)) {
                 let record = record.map_err(|error| self.damaged(id, error))?;

@@ -176,6 +176,10 @@ impl Inner {
     pub(crate) async fn keep_awake(self: &Arc<Self>) {
         while !self.is_stopped() {
             let now = self.now();
+            if self.clock.wants_note() {
+                let inner = self.clone();
+                self.spawn(Box::pin(async move { inner.note_time().await }));
+            }
             let scanned = self.scan(now);
             let due = lock(&self.wakes.state).due(now, LOOK_MAX);
             for id in &due {
@@ -195,7 +199,7 @@ impl Inner {
         let state = lock(&self.wakes.state);
         let scan = state.horizon.millis_since(now) / 2;
         let next = state.next().map_or(u64::MAX, |at| at.millis_since(now));
-        Duration::from_millis(next.min(scan.max(1)))
+        Duration::from_millis(next.min(scan.max(1))).min(self.clock.until_note())
     }
 
     /// Moves the horizon ahead of `now`. Whether the store could be read.

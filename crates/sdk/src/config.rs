@@ -170,7 +170,8 @@ impl Config {
         self
     }
 
-    /// The clock that timers and timestamps follow.
+    /// The clock that timers and timestamps follow. Embedded handlers follow their engine's, whatever
+    /// is chosen here: a handler with a time of its own would wait for what is long over.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = SharedClock(Arc::new(clock));

@@ -7,6 +7,7 @@ use crate::{
     app::App,
     backend::{Abilities, Backend, BackendError},
     client::{Execution, PendingCallback, StartExecution},
+    clock::Clock,
     error::{Error, ErrorKind, Result},
     function::Function,
     invocation::{Request, invoke},
@@ -15,6 +16,7 @@ use outlast_core::{
     Outcome,
     arn::{ExecutionId, Function as Arn},
     schedule::Share,
+    time::Timestamp,
     wire::{CheckpointRequest, CheckpointResponse, StatePage},
 };
 use outlast_engine::{
@@ -88,7 +90,7 @@ impl Embedded {
             .await
             .map_err(|error| unusable(folder, &error))?;
         for function in app.functions {
-            engine.register(registered(&engine, function));
+            engine.register(registered(&engine, &function));
         }
         let runner = engine.clone();
         let running = tokio::runtime::Handle::current().spawn(async move { runner.run().await });
@@ -180,7 +182,17 @@ impl Drop for Embedded {
     }
 }
 
-fn registered(engine: &Engine, function: Function) -> Registered {
+/// The engine's time, for handlers: what is due, and when, is for the engine to say.
+struct EngineTime(Arc<dyn outlast_engine::clock::Clock>);
+
+impl Clock for EngineTime {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+fn registered(engine: &Engine, function: &Function) -> Registered {
+    let function = function.with_config(|config| config.clock(EngineTime(engine.clock())));
     Registered {
         function: Arn {
             partition: "aws".into(),
@@ -215,7 +227,11 @@ impl Invoker for InProcess {
             let (Some(engine), Ok(id)) = (self.engine.upgrade(), execution_id(arn)) else {
                 return Outcome::Lost;
             };
-            let backend = Arc::new(InProcessBackend { engine, id });
+            let backend = Arc::new(InProcessBackend {
+                engine,
+                id,
+                invocation: call.invocation_id.clone(),
+            });
             let request = Request {
                 request_id: call.invocation_id,
                 tenant_id: call.tenant,
@@ -237,6 +253,7 @@ impl Invoker for InProcess {
 struct InProcessBackend {
     engine: Engine,
     id: ExecutionId,
+    invocation: Arc<str>,
 }
 
 impl Backend for InProcessBackend {
@@ -265,7 +282,7 @@ impl Backend for InProcessBackend {
     }
 
     fn changed<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(self.engine.changed(self.id))
+        Box::pin(self.engine.changed(self.id, &self.invocation))
     }
 
     fn abilities(&self) -> Abilities {

@@ -169,7 +169,7 @@ impl Function {
     }
 
     /// Changes the options in place.
-    #[cfg(feature = "testing")]
+    #[cfg(any(feature = "testing", feature = "embedded"))]
     pub(crate) fn with_config(&self, change: impl FnOnce(Config) -> Config) -> Self {
         Self {
             config: Arc::new(change((*self.config).clone())),

@@ -18,8 +18,10 @@ use crate::{
     server::Options,
 };
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::{HeaderMap, Method, Request, body::Body as _, body::Incoming, http::request};
+use http_body_util::BodyExt as _;
+use hyper::{
+    HeaderMap, Method, Request, StatusCode, body::Body as _, body::Incoming, http::request,
+};
 use outlast_core::{id::uuid, random::SplitMix64};
 use outlast_engine::Engine;
 use serde::de::DeserializeOwned;
@@ -31,6 +33,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Bodies up to this many bytes are not counted: they are there at once, or cost little.
 const SMALL_BODY_BYTES: usize = 16_384;
+/// Of a body that is too long, so much is read to its end before it is refused.
+const DRAINED_BYTES_MAX: usize = 64 * 1_048_576;
 /// Room for bodies is given out in pieces of this many bytes.
 const ROOM_BYTES: usize = 1_024;
 
@@ -113,29 +117,35 @@ impl Api {
     }
 
     /// The body, as long as it is not too long and does not take too long.
-    async fn read(&self, parts: &request::Parts, body: Incoming) -> Result<Bytes, ApiError> {
+    async fn read(&self, parts: &request::Parts, mut body: Incoming) -> Result<Bytes, ApiError> {
         if parts.method == Method::GET || body.is_end_stream() {
             return Ok(Bytes::new());
         }
         let bytes_max = self.options.body_bytes_max;
         let announced = body.size_hint();
-        if announced.lower() > bytes_max as u64 {
-            return Err(ApiError::too_large(bytes_max));
-        }
-        let bytes = announced.upper().map_or(bytes_max, |upper| {
-            usize::try_from(upper).unwrap_or(bytes_max).min(bytes_max)
-        });
+        let bytes = if announced.lower() > bytes_max as u64 {
+            0
+        } else {
+            let upper = announced.upper().map(usize::try_from);
+            upper.and_then(Result::ok).unwrap_or(bytes_max)
+        };
         // Clients that send large bodies slowly, or never, must not fill the memory together.
-        let _room = self.room(bytes).await?;
-        let collecting = Limited::new(body, bytes_max).collect();
-        match tokio::time::timeout(self.options.body_timeout, collecting).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::too_large(bytes_max)),
-            Ok(Err(error)) => Err(ApiError::serialization(format!(
-                "the body could not be read: {error}"
-            ))),
+        let room = self.room(bytes).await?;
+        let receiving = receive(&mut body, bytes_max);
+        let received = match tokio::time::timeout(self.options.body_timeout, receiving).await {
+            Ok(received) => received,
             Err(_) => Err(ApiError::serialization("the body took too long to arrive")),
+        };
+        drop(room);
+        if let Err(error) = &received
+            && error.status == StatusCode::PAYLOAD_TOO_LARGE.as_u16()
+        {
+            // A client that is still sending does not look for an answer: what it sends is read,
+            // and thrown away.
+            let draining = drain(&mut body);
+            let _ = tokio::time::timeout(self.options.body_timeout, draining).await;
         }
+        received
     }
 
     /// Room for a body of so many bytes, while it is received.
@@ -152,6 +162,44 @@ impl Api {
                 "too many large bodies are being received",
             )),
         }
+    }
+}
+
+/// All of a body, if it is no longer than `bytes_max`.
+async fn receive(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, ApiError> {
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(ApiError::too_large(bytes_max));
+    }
+    // Most bodies come in one piece, which need not be copied.
+    let mut first = Bytes::new();
+    let mut all = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            ApiError::serialization(format!("the body could not be read: {error}"))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if first.len() + all.len() + data.len() > bytes_max {
+            return Err(ApiError::too_large(bytes_max));
+        }
+        if first.is_empty() && all.is_empty() {
+            first = data;
+        } else {
+            all.extend_from_slice(&std::mem::take(&mut first));
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.into() })
+}
+
+/// Reads what is left of a body, up to a limit.
+async fn drain(body: &mut Incoming) {
+    let mut bytes = 0;
+    while bytes < DRAINED_BYTES_MAX
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        bytes += frame.data_ref().map_or(0, Bytes::len);
     }
 }
 

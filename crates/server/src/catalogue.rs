@@ -41,6 +41,14 @@ pub(crate) const LATEST: &str = "$LATEST";
 
 /// Who runs the handlers of functions.
 pub trait Hosts: Send + Sync + 'static {
+    /// Whether a configuration can be hosted.
+    ///
+    /// # Errors
+    /// With the reason, when it cannot.
+    fn check(&self, _configuration: &FunctionConfiguration) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Whoever calls this version of a function. Asked again each time its configuration changes:
     /// a host that keeps something for it goes on with that.
     fn invoker(&self, configuration: &FunctionConfiguration, version: &str) -> Arc<dyn Invoker>;
@@ -319,6 +327,10 @@ impl Catalogue {
             let _changing = inner.changing.lock().await;
             let before = inner.read().get(&name).cloned();
             let (after, result) = work(before.as_deref())?;
+            inner
+                .hosts
+                .check(&after.latest)
+                .map_err(ApiError::invalid)?;
             let stored = serde_json::to_vec(&after).unwrap_or_default();
             inner.engine.put_setting(&key(&name), stored).await?;
             if before.is_none() {

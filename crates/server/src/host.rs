@@ -15,7 +15,6 @@
 pub mod announced;
 pub mod document;
 mod ending;
-pub mod functions;
 pub mod hosts;
 pub mod listener;
 pub mod peer;

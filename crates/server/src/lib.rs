@@ -4,13 +4,14 @@
 //! It translates; every rule is `outlast-core`'s, and how state is kept is `outlast-engine`'s. A
 //! request goes through [`Server`] (connections and their limits), [`route`] (what is asked),
 //! `api` (one file per group of operations) and back as an `answer` or an `error`. Which functions
-//! there are is the [`catalogue`]'s to say; who runs them, the [`host`]s'.
+//! there are is the [`catalogue`]'s to say; [`hosting`] chooses the [`host`] that runs each.
 
 mod answer;
 mod api;
 pub mod catalogue;
 mod error;
 pub mod host;
+pub mod hosting;
 pub mod logs;
 pub mod route;
 mod server;

@@ -3,19 +3,11 @@
 //! It knows nothing of what is asked; `api` answers. Whoever serves a listener decides when it
 //! ends, and what else ends before it.
 
-use crate::{
-    api::Api,
-    catalogue::Catalogue,
-    host::peer::{Connection, Peer},
-    logs::Logs,
-};
+use crate::{api::Api, catalogue::Catalogue, host::peer, logs::Logs};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlast_engine::Engine;
-use std::{
-    convert::Infallible, fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, fmt, future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -123,15 +115,16 @@ impl Server {
     ) {
         // Answers are one write each: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
-        let Ok((remote, local)) = ends(&stream) else {
-            return;
-        };
-        // Whoever asks for work here is missed when the connection closes.
-        let known = Connection::new(remote, local);
+        // Workers may ask for their calls here: their hosts want to know who is at the other end.
+        let ends = stream.peer_addr().ok().zip(stream.local_addr().ok());
+        let other_end = ends.map(|(remote, local)| peer::Connection::new(remote, local));
+        let peer = other_end.as_ref().map(peer::Connection::peer);
         let api = self.api;
-        let service = service_fn(|mut request: hyper::Request<Incoming>| {
-            request.extensions_mut().insert::<Peer>(known.peer());
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let api = api.clone();
+            if let Some(peer) = peer.clone() {
+                request.extensions_mut().insert(peer);
+            }
             async move { Ok::<_, Infallible>(api.answer(request).await) }
         });
         let connection = http1::Builder::new()
@@ -149,11 +142,8 @@ impl Server {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke");
         }
+        drop(other_end);
     }
-}
-
-fn ends(stream: &TcpStream) -> io::Result<(SocketAddr, SocketAddr)> {
-    Ok((stream.peer_addr()?, stream.local_addr()?))
 }
 
 /// The next connection, once there is a place for it.

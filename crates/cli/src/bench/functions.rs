@@ -16,11 +16,18 @@ pub(crate) const FANOUT: &str = "fanout";
 pub(crate) const MAP: &str = "map";
 /// Waits for hours.
 pub(crate) const SLEEPER: &str = "sleeper";
+/// Waits until all of its kind are due.
+pub(crate) const HERD: &str = "herd";
 /// Steps, then a wait.
 pub(crate) const RESUME: &str = "resume";
 
 /// Longer than any measurement.
 const SLEEP: Duration = Duration::from_secs(10 * 86_400);
+
+/// What the one moment is known by that a herd waits for.
+pub(crate) const HERD_NUMBER: u64 = 0;
+/// No timer is shorter.
+const WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// The input of [`RESUME`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -41,6 +48,7 @@ pub(crate) fn app(probe: &Arc<Probe>) -> App {
         .function(FANOUT, with(probe, fanout))
         .function(MAP, with(probe, map))
         .function(SLEEPER, with(probe, sleeper))
+        .function(HERD, with(probe, herd))
         .function(RESUME, with(probe, resume))
 }
 
@@ -91,6 +99,16 @@ async fn map(ctx: Context, steps: u32, probe: Arc<Probe>) -> Result<u32> {
 async fn sleeper(ctx: Context, _: u32, probe: Arc<Probe>) -> Result<()> {
     probe.falls_asleep();
     ctx.wait(SLEEP).await
+}
+
+async fn herd(ctx: Context, _: u32, probe: Arc<Probe>) -> Result<()> {
+    probe.falls_asleep();
+    let left = probe
+        .due_time(HERD_NUMBER)
+        .map(|due| due.saturating_duration_since(Instant::now()));
+    ctx.wait(left.unwrap_or_default().max(WAIT_MIN)).await?;
+    probe.goes_on(HERD_NUMBER);
+    Ok(())
 }
 
 async fn resume(ctx: Context, history: History, probe: Arc<Probe>) -> Result<u32> {

@@ -17,6 +17,8 @@ pub(crate) struct Probe {
     executions: AtomicU64,
     steps: AtomicU64,
     asleep: AtomicU64,
+    awake: AtomicU64,
+    latest_nanos: AtomicU64,
     /// From a start to the end of its execution, or whatever a workload takes as its figure.
     pub(crate) execution_times: Histogram,
     /// From a start to its acknowledgement.
@@ -59,7 +61,11 @@ impl Probe {
     /// The code after the wait runs.
     pub(crate) fn goes_on(&self, execution: u64) {
         if let Some(due) = self.due_time(execution) {
-            self.late_times.add(due.elapsed());
+            let late = due.elapsed();
+            self.late_times.add(late);
+            let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+            self.latest_nanos.fetch_max(nanos, Ordering::Relaxed);
+            self.awake.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -86,6 +92,16 @@ impl Probe {
     /// Handlers that fell asleep so far.
     pub(crate) fn asleep(&self) -> u64 {
         self.asleep.load(Ordering::Relaxed)
+    }
+
+    /// Handlers that went on after their wait so far.
+    pub(crate) fn awake(&self) -> u64 {
+        self.awake.load(Ordering::Relaxed)
+    }
+
+    /// How late the latest of them was.
+    pub(crate) fn latest(&self) -> Duration {
+        Duration::from_nanos(self.latest_nanos.load(Ordering::Relaxed))
     }
 
     /// Forgets the times of what was done before a measurement; the counters go on.

@@ -52,6 +52,14 @@ pub(crate) struct Figures {
     /// From the time a timer was due to the code after it.
     pub(crate) p50_late_ms: Option<f64>,
     pub(crate) p99_late_ms: Option<f64>,
+    /// Executions of another function before and while a herd runs, and their times before it; the
+    /// times while it runs are [`p50_ms`](Self::p50_ms) and [`p99_ms`](Self::p99_ms).
+    pub(crate) others_before: Option<u64>,
+    pub(crate) others: Option<u64>,
+    pub(crate) p50_before_ms: Option<f64>,
+    pub(crate) p99_before_ms: Option<f64>,
+    /// From the time a herd was due to the last of it.
+    pub(crate) drain_ms: Option<f64>,
     pub(crate) cpu_seconds: Option<f64>,
     pub(crate) cpu_seconds_per_1000_steps: Option<f64>,
     pub(crate) cpu_seconds_per_1000_executions: Option<f64>,
@@ -76,7 +84,7 @@ pub(crate) struct Figures {
     pub(crate) rest_ms: Option<f64>,
     /// From opening the folder again to the acknowledgement of a first start.
     pub(crate) restart_ms: Option<f64>,
-    /// Executions that were there before the restart and not after it.
+    /// Executions that were there before the restart and not after it, or never ended.
     pub(crate) lost: Option<u64>,
 }
 
@@ -174,6 +182,12 @@ impl Report for Figures {
         );
         rows.number("ratio to that one", self.ratio_to_group_limit, 3);
         rows.number("a bare append and sync, p50 ms", self.bare_sync_p50_ms, 3);
+        if let Some((before, during)) = self.others_before.zip(self.others) {
+            rows.text("others before the herd", before.to_string());
+            rows.text("others while it ran", during.to_string());
+        }
+        rows.number("before the herd, p50 ms", self.p50_before_ms, 3);
+        rows.number("before the herd, p99 ms", self.p99_before_ms, 3);
         rows.number("p50 ms", self.p50_ms, 3);
         rows.number("p99 ms", self.p99_ms, 3);
         rows.number("start, p50 ms", self.p50_start_ms, 3);
@@ -204,10 +218,11 @@ impl Report for Figures {
             Some(self.index_lag_bytes_start),
         );
         rows.bytes("not yet indexed at the end", Some(self.index_lag_bytes_end));
+        rows.number("from due to the last of the herd, ms", self.drain_ms, 1);
         rows.number("to rest, ms", self.rest_ms, 1);
         rows.number("restart, ms", self.restart_ms, 1);
         if let Some(lost) = self.lost {
-            rows.text("lost by the restart", lost.to_string());
+            rows.text("lost", lost.to_string());
         }
         rows.0
     }

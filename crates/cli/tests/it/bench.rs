@@ -128,6 +128,37 @@ fn sleepers_are_all_there_after_the_restart() {
 }
 
 #[test]
+fn a_herd_ends_whole_and_the_others_are_measured_before_and_while_it_runs() {
+    let report = bench(&["herd", "--count=300", "--concurrency=2", "--seconds=1"]);
+    assert_eq!(
+        (&report["executions"], &report["lost"]),
+        (&300.into(), &0.into())
+    );
+    positive(
+        &report,
+        &[
+            "others_before",
+            "others",
+            "p50_before_ms",
+            "p99_before_ms",
+            "p99_late_ms",
+            "drain_ms",
+            "starts_per_second",
+        ],
+    );
+}
+
+#[test]
+fn a_herd_that_is_due_too_soon_is_refused_with_a_remedy() {
+    let called = outlast(&["bench", "herd", "--count=10", "--wait-seconds=1", "--json"]);
+    assert_eq!(called.code, Some(1));
+    assert!(
+        called.stderr.contains("give --wait-seconds more"),
+        "{called:?}"
+    );
+}
+
+#[test]
 fn resume_reports_how_late_the_code_after_the_timer_runs_warm_and_cold() {
     for cold in [false, true] {
         let mut arguments = vec!["resume", "--steps=20", "--seconds=1", "--concurrency=2"];

@@ -133,6 +133,12 @@ fn an_execution_can_be_watched_answered_and_understood() {
     assert_eq!(twice.code, Some(4), "{twice:?}");
     assert_eq!(twice.json()["exception"], "CallbackTimeoutException");
 
+    shown(&stand, arn);
+    told(&stand, arn);
+}
+
+/// The finished order as a tree.
+fn shown(stand: &Stand, arn: &str) {
     insta::assert_snapshot!(same(&stand.good(&["show", arn])), @r#"
     play/o-1  SUCCEEDED
 
@@ -155,6 +161,10 @@ fn an_execution_can_be_watched_answered_and_understood() {
        ├─ approve-callback   Callback         SUCCEEDED              TOOK
        └─ approve-submitter  Step             SUCCEEDED              TOOK
     "#);
+}
+
+/// The finished order as a history and a sentence.
+fn told(stand: &Stand, arn: &str) {
     insta::assert_snapshot!(same(&stand.good(&["history", "play/o-1"])), @r#"
      1 +S ExecutionStarted o-1 input={"do": "order"} timeout=600s
      2 +S StepStarted charge
@@ -262,6 +272,11 @@ fn executions_are_listed_found_changed_and_deleted() {
             .starts_with("deleted arn:")
     );
 
+    refused(&stand);
+}
+
+/// What cannot be done says so, with its exit code.
+fn refused(stand: &Stand) {
     for (arguments, code, what) in [
         (&["show", "play/c"][..], 3, "has no execution named c"),
         (&["show", "nobody/c"], 3, "Function not found"),

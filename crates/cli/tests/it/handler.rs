@@ -99,6 +99,7 @@ async fn order(ctx: Context) -> Result<Value> {
             })
             .await
         })
+        .max_concurrency(1)
         .await?
         .into_values()?;
     let approval: Value = ctx

@@ -200,6 +200,9 @@ impl Disk {
             Change::Commit(commit) => {
                 let stored = now(self.kept.commit(commit.clone()));
                 if stored.is_ok() {
+                    if commit.snapshot.is_some() {
+                        self.world.count("snapshots");
+                    }
                     self.world.durable(&commit, moment);
                 }
                 stored
@@ -232,7 +235,19 @@ impl Store for Disk {
 
     fn load(&self, execution: ExecutionId) -> Result<Option<Stored>, StoreError> {
         self.read()?;
-        self.kept.load(execution)
+        let found = self.kept.load(execution)?;
+        if let Some(Stored {
+            snapshot: Some(_),
+            records,
+            ..
+        }) = &found
+        {
+            self.world.count("folded from a snapshot");
+            if !records.is_empty() {
+                self.world.count("folded from a snapshot and a tail");
+            }
+        }
+        Ok(found)
     }
 
     fn records(

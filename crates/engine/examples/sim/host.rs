@@ -244,11 +244,9 @@ impl Backend for Wire {
 
     fn changed<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            // News is for the handler that counts.
-            let zombie = self.world.state().zombies.contains(&self.invocation);
             match self.engine() {
-                Ok(engine) if !zombie => engine.changed(self.id).await,
-                _ => std::future::pending().await,
+                Ok(engine) => engine.changed(self.id, &self.invocation).await,
+                Err(_) => std::future::pending().await,
             }
         })
     }

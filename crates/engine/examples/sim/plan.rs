@@ -12,6 +12,10 @@ use std::{sync::Arc, time::Duration};
 const SIZE_MAX: u64 = 20;
 /// Executions of a run, at most.
 const RUNS_MAX: u64 = 6;
+/// Fewest records between two snapshots, and how many more it may be: executions here have tens to
+/// hundreds of records.
+const SNAPSHOT_RECORDS_MIN: u64 = 3;
+const SNAPSHOT_RECORDS_SPREAD: u64 = 48;
 /// How far the clock may jump ahead in a whole run: callbacks of the programs live for 1,000
 /// seconds without a heartbeat, and none of them may time out unless its program says so.
 const AHEAD_MS_MAX: u64 = 400_000;
@@ -40,10 +44,14 @@ pub(crate) struct Plan {
     pub(crate) calmness: u64,
     /// The engine's slots.
     pub(crate) invocations_max: usize,
+    /// How many invocations of the engine may begin at once.
+    pub(crate) beginning_max: usize,
     /// The engine's waiting room.
     pub(crate) ready_max: usize,
     /// The engine's cache.
     pub(crate) resting_max: usize,
+    /// Records between two snapshots of an execution, at least.
+    pub(crate) snapshot_records: u64,
     /// Slots of the program's function.
     pub(crate) concurrency_max: usize,
     /// Bytes on a page of state.
@@ -120,8 +128,11 @@ impl Plan {
             tail_ms: random.below(60_000),
             calmness: pick(&mut random, &[4, 10, 30, 1_000_000]),
             invocations_max: narrow(pick(&mut random, &[1, 2, 8, 1_024])),
+            beginning_max: narrow(pick(&mut random, &[1, 2, 64])),
             ready_max: narrow(pick(&mut random, &[1, 2, 1_024])),
-            resting_max: narrow(pick(&mut random, &[0, 1, 3, 1_024])),
+            // Most of what rests is thrown out and folded again from a snapshot and a tail.
+            resting_max: narrow(pick(&mut random, &[0, 0, 1, 3, 1_024])),
+            snapshot_records: SNAPSHOT_RECORDS_MIN + random.below(SNAPSHOT_RECORDS_SPREAD),
             concurrency_max: narrow(pick(&mut random, &[1, 2, 1_024])),
             page_bytes_max: narrow(pick(&mut random, &[400, 2_000, 1_000_000])),
         }

@@ -21,7 +21,7 @@ use outlast::{
 };
 use outlast_engine::{
     Engine, Options, Parts, Registered,
-    clock::{Clock as _, EngineClock},
+    clock::{Clock, EngineClock},
     invoker::Invoker,
     random::Seeded,
     store::{Query, Store as _, memory::MemoryStore},
@@ -32,7 +32,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 const WALL_MS: u64 = 1_800_000_000_000;
 /// A boot that was to end at a commit ends after this long at the latest.
 const BOOT_MS_MAX: u64 = 120_000;
-/// When faults are over, everything ends within this long; what clocks went back comes on top.
+/// When faults are over, everything ends within this long, however far clocks went back.
 const CALM_MS_MAX: u64 = 3 * 3_600_000;
 /// How long after the last end the engine must be at rest: longer than it looks ahead.
 const REST_MS: u64 = 130_000;
@@ -107,8 +107,8 @@ struct Boot {
 }
 
 /// The engine's clock, for handlers.
-#[derive(Clone, Copy)]
-struct HandlerClock(EngineClock);
+#[derive(Clone)]
+struct HandlerClock(Arc<dyn Clock>);
 
 impl outlast::Clock for HandlerClock {
     fn now(&self) -> Timestamp {
@@ -147,7 +147,7 @@ impl Boot {
         let Some(engine) = self.open(&disk, clock).await else {
             return;
         };
-        self.register(&engine, clock);
+        self.register(&engine);
         let running = engine.clone();
         spawn(async move { running.run().await });
         spawn(outside::work(world.clone(), engine.clone()));
@@ -168,7 +168,7 @@ impl Boot {
                 world.count("shut down");
                 engine.shut_down().await;
             }
-            None => self.finish(&engine, clock).await,
+            None => self.finish(&engine).await,
         }
     }
 
@@ -185,9 +185,11 @@ impl Boot {
                 options: Options {
                     quotas: quotas.clone(),
                     invocations_max: plan.invocations_max,
+                    beginning_max: plan.beginning_max,
                     ready_max: plan.ready_max,
                     resting_max: plan.resting_max,
                     known: outlast_engine::Known::ByProgram,
+                    snapshot_records: plan.snapshot_records,
                     grace: Duration::from_secs(5),
                 },
             };
@@ -204,9 +206,10 @@ impl Boot {
         }
     }
 
-    fn register(&self, engine: &Engine, clock: EngineClock) {
+    fn register(&self, engine: &Engine) {
         let world = &self.world;
-        let clocked = |config: &Config| config.clone().clock(HandlerClock(clock));
+        let clock = HandlerClock(engine.clock());
+        let clocked = |config: &Config| config.clone().clock(clock.clone());
         let host = |function: Function| {
             let name = function.name().to_owned();
             let host = Host {
@@ -285,10 +288,9 @@ impl Boot {
     }
 
     /// The last boot: the faults end, then everything else must.
-    async fn finish(&self, engine: &Engine, clock: EngineClock) {
+    async fn finish(&self, engine: &Engine) {
         let world = &self.world;
-        let back = world.plan.ends.iter().map(|end| end.jump_ms.min(0));
-        let limit = world.plan.tail_ms + CALM_MS_MAX + back.sum::<i64>().unsigned_abs();
+        let limit = world.plan.tail_ms + CALM_MS_MAX;
         while !is_done(world) {
             if world.uptime() > limit {
                 self.complain(engine).await;
@@ -314,7 +316,7 @@ impl Boot {
         }
         verdict::judge(world);
         if !world.plan.years {
-            self.expire(clock).await;
+            self.expire(engine).await;
         }
     }
 
@@ -365,13 +367,13 @@ impl Boot {
     }
 
     /// Retention deletes everything, a day after its end.
-    async fn expire(&self, clock: EngineClock) {
+    async fn expire(&self, engine: &Engine) {
         let ended = {
             let state = self.world.state();
             let ends = state.shadows.values().filter_map(|it| it.execution.ended());
             ends.max().unwrap_or(self.clock_at)
         };
-        let due = ended.plus_millis(DAY_MS).millis_since(clock.now());
+        let due = ended.plus_millis(DAY_MS).millis_since(engine.clock().now());
         tokio::time::sleep(Duration::from_millis(due + REST_MS)).await;
         let query = Query {
             max: 10,

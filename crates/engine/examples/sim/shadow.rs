@@ -92,6 +92,7 @@ impl Shadow {
             return Err("a commit without records created an execution".to_owned());
         };
         shadow.check_head(commit)?;
+        shadow.check_snapshot(commit)?;
         shadow.execution.check_invariants()?;
         Ok(news)
     }
@@ -191,6 +192,19 @@ impl Shadow {
                 .is_none_or(|at| head.wake.is_some_and(|wake| wake <= at)),
             || format!("it wakes after its first timer: {head:?}"),
         )
+    }
+
+    /// Whoever goes on from a snapshot goes on from the same execution.
+    fn check_snapshot(&self, commit: &Commit) -> Result<(), String> {
+        let Some(snapshot) = &commit.snapshot else {
+            return Ok(());
+        };
+        let restored = Execution::from_snapshot(snapshot).map_err(|error| error.to_string())?;
+        let mut folded = self.execution.clone();
+        folded.release_payloads();
+        demand(restored == folded, || {
+            format!("a snapshot of {restored:?}, which is {folded:?}")
+        })
     }
 
     /// What an acknowledged update promised is durable.

@@ -2,7 +2,7 @@
 
 use crate::host::{Deed, boot, crash, start};
 use outlast_core::wire::ExecutionStatus;
-use outlast_engine::store::memory::MemoryStore;
+use outlast_engine::{clock::NOTED_EVERY, store::memory::MemoryStore};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
@@ -11,15 +11,33 @@ const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
 /// When the first boot begins.
 const ORIGIN: u64 = 2 * YEAR_MS;
 
+/// How the first boot ends.
+#[derive(Clone, Copy)]
+enum End {
+    Crash,
+    ShutDown,
+}
+
 /// Sleeps for an hour in one boot, is found again in the next, whose clock says `origin`, and tells
 /// how long it took there.
 async fn sleep_over(origin: u64) -> Duration {
+    sleep_over_after(1, End::Crash, origin).await
+}
+
+/// The same, with a first boot of so many seconds that ends like this.
+async fn sleep_over_after(seconds: u64, end: End, origin: u64) -> Duration {
     let store = Arc::new(MemoryStore::new());
     let functions = [("sleeper", Deed::Sleep { seconds: 3_600 })];
     let (engine, _) = boot(&store, ORIGIN, &functions).await;
     let sleeper = start(&engine, "sleeper").await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let store = crash(&engine, &store);
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let store = match end {
+        End::Crash => crash(&engine, &store),
+        End::ShutDown => {
+            engine.shut_down().await;
+            Arc::new(store.crash())
+        }
+    };
     let begun = Instant::now();
     let (engine, _) = boot(&store, origin, &functions).await;
     let end = engine.end(sleeper).await.unwrap();
@@ -47,9 +65,20 @@ async fn a_clock_that_jumped_a_year_ahead_loses_no_timer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_was_set_back_delays_a_timer_and_does_not_lose_it() {
-    assert_about(sleep_over(ORIGIN - HOUR_MS).await, 2 * HOUR_MS);
-    assert_about(sleep_over(ORIGIN - YEAR_MS).await, YEAR_MS + HOUR_MS);
+async fn a_clock_that_was_set_back_does_not_delay_a_timer() {
+    for back in [HOUR_MS, YEAR_MS] {
+        let origin = ORIGIN - back;
+        // The store knows when the execution was started.
+        assert_about(sleep_over(origin).await, HOUR_MS);
+        let up = 30 * 60;
+        let took = sleep_over_after(up, End::ShutDown, origin).await;
+        assert_about(took, HOUR_MS - up * 1_000);
+        // It has a note that is a minute old, or less.
+        let took = sleep_over_after(up, End::Crash, origin).await;
+        let most = Duration::from_millis(HOUR_MS - up * 1_000) + NOTED_EVERY;
+        assert!(took <= most, "{took:?}");
+        assert!(took + NOTED_EVERY >= most, "{took:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

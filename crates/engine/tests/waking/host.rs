@@ -20,10 +20,9 @@ use outlast_engine::{
     store::{Store, memory::MemoryStore},
 };
 use std::{
-    future::Future as _,
-    pin::pin,
-    sync::{Arc, Mutex},
-    task::{Context, Waker},
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, OnceLock},
+    task::{Context, Poll, Waker},
 };
 
 /// What a function does.
@@ -35,6 +34,8 @@ pub(crate) enum Deed {
     Sleep { seconds: u32 },
     /// Never answers its first call.
     Hang,
+    /// Dies at its first call, and waits for news of its second.
+    Watch,
     /// Waits for a signal, with so much idle mail before its own end.
     Listen { idle_mail: usize },
 }
@@ -46,6 +47,8 @@ struct Host {
     engine: WeakEngine,
     deed: Deed,
     calls: Calls,
+    /// The invocation of the first call.
+    first: OnceLock<Arc<str>>,
 }
 
 /// An engine at a time, on a store, with these functions. It runs until the runtime ends.
@@ -67,6 +70,7 @@ pub(crate) async fn boot<S: Store>(
             engine: engine.downgrade(),
             deed: *deed,
             calls: calls.clone(),
+            first: OnceLock::new(),
         };
         engine.register(Registered {
             function: function(name),
@@ -132,6 +136,10 @@ impl Invoker for Host {
                 Deed::Nothing => done,
                 Deed::Hang if self.calls.lock().unwrap().len() == 1 => std::future::pending().await,
                 Deed::Hang => done,
+                Deed::Watch => match self.first.set(call.invocation_id.clone()) {
+                    Ok(()) => Outcome::Lost,
+                    Err(_) => self.watch(call, done).await,
+                },
                 Deed::Sleep { seconds } if first => self.sleep(call, seconds).await,
                 Deed::Sleep { .. } => finish(&call, done),
                 Deed::Listen { idle_mail } if first => self.listen(call, idle_mail).await,
@@ -148,6 +156,10 @@ fn finish(call: &Call, done: Outcome) -> Outcome {
         Some(OperationStatus::Succeeded) => done,
         _ => Outcome::Output(InvocationOutput::pending()),
     }
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 impl Host {
@@ -173,6 +185,25 @@ impl Host {
         Outcome::Output(InvocationOutput::pending())
     }
 
+    /// Waits for the news that a signal is there, behind an earlier invocation that does the same.
+    async fn watch(&self, call: Call, done: Outcome) -> Outcome {
+        let engine = self.engine.upgrade().unwrap();
+        let id = execution_id(&call.input.durable_execution_arn).unwrap();
+        let mut zombie = pin!(engine.changed(id, self.first.get().unwrap()));
+        assert!(poll_once(zombie.as_mut()).is_pending());
+        let signal = outlast_core::delivery::Arrival::Signal {
+            name: "go".into(),
+            payload: None,
+        };
+        let (delivered, ()) = tokio::join!(
+            engine.deliver(id, signal),
+            engine.changed(id, &call.invocation_id)
+        );
+        delivered.unwrap();
+        assert!(poll_once(zombie.as_mut()).is_pending());
+        done
+    }
+
     /// Waits for a signal that is posted right behind the end of this invocation: mail that means
     /// nothing fills the mailbox before both, so that they fall into one turn or into two.
     async fn listen(&self, call: Call, idle_mail: usize) -> Outcome {
@@ -191,8 +222,7 @@ impl Host {
         }));
         for _ in 0..idle_mail {
             // Polled once: that posts it.
-            let tick = pin!(engine.decide(id, outlast_core::Input::Tick));
-            let _ = tick.poll(&mut Context::from_waker(Waker::noop()));
+            let _ = poll_once(pin!(engine.decide(id, outlast_core::Input::Tick)));
         }
         Outcome::Output(InvocationOutput::pending())
     }

@@ -1,10 +1,17 @@
 //! Time that runs out: execution timeouts and retention, in virtual time.
 
 use outlast::{
-    App, Context, Embedded, Function, Result, core::wire::ExecutionStatus,
+    App, Clock, Config, Context, Embedded, Function, Result,
+    core::{time::Timestamp, wire::ExecutionStatus},
     engine::store::memory::MemoryStore,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 use tokio::time::Instant;
 
 async fn open(function: Function) -> Embedded {
@@ -74,4 +81,28 @@ async fn an_execution_that_runs_longer_than_the_retention_is_kept() {
     let week = 7 * 86_400;
     let execution = home.start("sleep", &week).await.unwrap();
     assert_eq!(execution.result::<u64>().await.unwrap(), week);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_follows_the_clock_of_its_engine_whatever_its_configuration_says() {
+    struct Stopped;
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(0)
+        }
+    }
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = calls.clone();
+    let handler = move |ctx: Context, seconds: u64| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        sleep(ctx, seconds)
+    };
+    // By the clock that stands, the wait is decades away, and the invocation would end meanwhile.
+    let config = Config::new()
+        .keep_alive(Duration::from_secs(3_600))
+        .clock(Stopped);
+    let home = open(Function::new("sleep", handler).config(config)).await;
+    let execution = home.start("sleep", &5).await.unwrap();
+    assert_eq!(execution.result::<u64>().await.unwrap(), 5);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
 }

@@ -2,11 +2,19 @@
 //!
 //! The Runtime API has no sessions, so the question is what the end of a connection means while the
 //! invocation fetched over it is unanswered. On its own, nothing. All official clients keep their
-//! connection, but not for ever: while the handler runs it is idle, and .NET closes an idle one
-//! after 60 seconds, Go after 90 (both by a timer, whatever the handler is doing), hyper, on which
-//! the Rust client stands, after 90 and libcurl, which the Python, Node, Java and C++ clients use,
-//! after 118 (both when they next need it). The answer then comes over a new connection. Shell
-//! scripts that call `curl` use a connection, and a process, per request. So, in this order:
+//! connection, but not for ever, and while the handler runs it is idle:
+//!
+//! | client | keeps an idle connection | closes it |
+//! |---|---|---|
+//! | .NET (`HttpClient`) | 60 s (`PooledConnectionIdleTimeout`) | by a timer, whatever the handler does |
+//! | Go (`http.DefaultTransport`) | 90 s (`IdleConnTimeout`) | by a timer, whatever the handler does |
+//! | Rust (`hyper-util`) | 90 s (`pool_idle_timeout`) | when it next needs one |
+//! | Python, Node, Java, C++ (`libcurl`) | 118 s (`CURLOPT_MAXAGE_CONN`) | when it next needs one |
+//! | shell scripts that call `curl` | not at all | at once, and its process ends, too |
+//!
+//! The answer then comes over a new connection. Besides, Python reports a failed start over a
+//! connection of its own, and a Rust client that takes several invocations at once fetches and
+//! answers over whichever connection of its pool is free. So, in this order:
 //!
 //! 1. A [`Worker`] whose keeper says that it died is dead. Workers started by
 //!    [`process`](crate::host::process) have a listener each, so every request is known to be theirs;
@@ -118,13 +126,15 @@ impl Peer {
         self.0.worker.as_ref()
     }
 
-    /// What tells this worker from others. Looks for its process once per connection.
+    /// What tells this worker from others. Looks for its process once per connection, unless it has
+    /// a keeper.
     pub(crate) async fn key(&self) -> Key {
-        let process = self.process().await;
-        match (&self.0.worker, process) {
-            (Some(worker), _) => Key::Worker(worker.number()),
-            (None, Some(process)) => process.key(),
-            (None, None) => Key::Connection(self.0.number),
+        if let Some(worker) = &self.0.worker {
+            return Key::Worker(worker.number());
+        }
+        match self.process().await {
+            Some(process) => process.key(),
+            None => Key::Connection(self.0.number),
         }
     }
 
@@ -150,20 +160,10 @@ impl Peer {
             }
         };
         let seen = async {
-            match self.0.process.get() {
-                _ if !trusted => std::future::pending().await,
-                Some(Some(process)) => {
-                    process.exited().await;
-                    if self.0.worker.is_some() {
-                        // If it is the worker itself, its keeper is about to say of what it died;
-                        // otherwise it was one of several that the worker consists of.
-                        tokio::time::sleep(GRACE).await;
-                    }
-                    Gone::guess("the worker's process exited without an answer")
-                }
-                // Its keeper will tell, and knows better.
-                Some(None) | None if self.0.worker.is_some() => std::future::pending().await,
-                Some(None) | None => self.ended_early().await,
+            match (&self.0.worker, trusted) {
+                (_, false) => std::future::pending().await,
+                (Some(_), true) => self.part_exited().await,
+                (None, true) => self.exited().await,
             }
         };
         tokio::select! {
@@ -171,6 +171,33 @@ impl Peer {
             biased;
             gone = kept => gone,
             gone = seen => gone,
+        }
+    }
+
+    /// Waits for the exit of its process, or for what means the same.
+    async fn exited(&self) -> Gone {
+        match self.process().await {
+            Some(process) => {
+                process.exited().await;
+                Gone::guess("the worker's process exited without an answer")
+            }
+            None => self.ended_early().await,
+        }
+    }
+
+    /// Waits for the exit of one of the processes of which a kept worker consists: a client that
+    /// takes several invocations at once may fork. Its keeper only tells of the first process.
+    async fn part_exited(&self) -> Gone {
+        // Looking takes milliseconds, which short invocations should not cost.
+        tokio::time::sleep(GRACE).await;
+        match self.process().await {
+            Some(process) => {
+                process.exited().await;
+                // If it was the first one, its keeper is about to say of what it died.
+                tokio::time::sleep(GRACE).await;
+                Gone::guess("a process of the worker exited without an answer")
+            }
+            None => std::future::pending().await,
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! One connection per call, no redirects, no retries of its own: the engine tries again. Before
 //! anything is sent, the target's address is looked up once, held against the
-//! [`AddressPolicy`](address::AddressPolicy), and then that very address is connected to, so that a
+//! [`AddressPolicy`], and then that very address is connected to, so that a
 //! name cannot lead somewhere else in between.
 //!
 //! What counts as which failure: before the request is sent nothing has run, so it never started.
@@ -261,6 +261,7 @@ impl Invoker for PushHost {
                 (HANDLER_INVOKE, Some("true")),
                 (TENANT, call.tenant.as_deref()),
                 (TRACE, call.trace.as_deref()),
+                (CLIENT_CONTEXT, call.client_context.as_deref()),
             ]);
             self.call(body, headers, false).await.plain()
         })

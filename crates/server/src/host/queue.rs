@@ -75,6 +75,8 @@ struct Worker {
     /// Whom it has served.
     serves: Option<Tenant>,
     polls: BTreeSet<u64>,
+    /// It is about to be replaced and gets nothing more.
+    retired: bool,
 }
 
 impl<C, P> Default for Queue<C, P> {
@@ -95,6 +97,11 @@ impl<C, P> Queue<C, P> {
     /// Calls that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Requests for work that are open.
+    pub(crate) fn asking(&self) -> usize {
+        self.polls.len()
     }
 
     /// Workers that are known.
@@ -141,6 +148,7 @@ impl<C, P> Queue<C, P> {
             worker.serves = Some(None);
         }
         match &worker.serves {
+            _ if worker.retired => false,
             None => self.fresh.insert(number),
             Some(tenant) => self.bound.entry(tenant.clone()).or_default().insert(number),
         };
@@ -207,15 +215,36 @@ impl<C, P> Queue<C, P> {
             .retain(|key, worker| !worker.polls.is_empty() || is_there(*key));
     }
 
-    /// A worker that waits although calls do, because it has served another tenant. Only a fresh
-    /// worker in its stead helps.
-    pub(crate) fn misfit(&self) -> Option<Key> {
-        if self.waiting.is_empty() {
-            return None;
+    /// Workers that wait although calls do, because they have served another tenant. Only a fresh
+    /// worker in the stead of one of them helps.
+    pub(crate) fn misfits(&self) -> impl Iterator<Item = Key> {
+        let idle = match self.waiting.is_empty() {
+            true => None,
+            false => Some(self.polls.values().map(|(key, _)| *key)),
+        };
+        let serves = |key: &Key| self.workers.get(key).is_some_and(|worker| !worker.retired);
+        idle.into_iter()
+            .flatten()
+            .filter(move |key| key.tells_apart() && serves(key))
+    }
+
+    /// A worker is about to be replaced: it gets nothing more, however often it asks.
+    pub(crate) fn retire(&mut self, key: Key) {
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        worker.retired = true;
+        for number in &worker.polls {
+            self.fresh.remove(number);
+            if let Some(tenant) = &worker.serves
+                && let Some(polls) = self.bound.get_mut(tenant)
+            {
+                polls.remove(number);
+                if polls.is_empty() {
+                    self.bound.remove(tenant);
+                }
+            }
         }
-        let fit = |key: &Key| key.tells_apart();
-        let mut idle = self.polls.values().map(|(key, _)| *key);
-        idle.find(fit)
     }
 
     fn poll_for(&self, tenant: &Tenant) -> Option<u64> {

@@ -3,7 +3,8 @@
 //! A call waits in a line until a worker asks; from then on the function's timeout runs, and
 //! whatever ends the invocation first counts: an answer, an error report, the worker's death
 //! ([`peer`](crate::host::peer) says how that is noticed), the timeout. After that its id is unknown
-//! here: a late answer gets 400 and is dropped. A worker that asks again without having answered
+//! here: a late answer gets 400 and is dropped. When the engine abandons a call that a worker has,
+//! the worker's answer is still accepted until the deadline, and dropped. A worker that asks again without having answered
 //! is no sign of anything: a client with several connections asks over whichever is free.
 //!
 //! Death by the end of a process or connection is a conclusion, and an answer that arrives after all
@@ -47,7 +48,10 @@ use route::Route;
 use state::{Asked, Handover, Reported, State, Ticket, Work};
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -83,6 +87,8 @@ pub struct Backlog {
     pub waiting: usize,
     /// Invocations that a worker has.
     pub assigned: usize,
+    /// Requests for work that wait for a call.
+    pub asking: usize,
     /// Workers that are known to be there.
     pub workers: usize,
 }
@@ -90,6 +96,8 @@ pub struct Backlog {
 /// Hands the calls of one function version to the workers that ask for them.
 pub struct RuntimeHost {
     settings: Settings,
+    /// How long one invocation may take now, in milliseconds.
+    timeout_ms: AtomicU64,
     arn: String,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -102,6 +110,7 @@ impl RuntimeHost {
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
         Arc::new(Self {
             arn: settings.function.to_string(),
+            timeout_ms: AtomicU64::new(millis(settings.timeout)),
             settings,
             clock,
             random,
@@ -117,7 +126,12 @@ impl RuntimeHost {
 
     /// How long one invocation may take.
     pub fn timeout(&self) -> Duration {
-        self.settings.timeout
+        Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed))
+    }
+
+    /// Lets invocations that workers get from now on take so long.
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.timeout_ms.store(millis(timeout), Ordering::Relaxed);
     }
 
     /// How much there is to do, and who does it.
@@ -231,9 +245,9 @@ impl RuntimeHost {
         peer: &Peer,
         trusted: bool,
     ) -> Option<Response<Full<Bytes>>> {
-        let until = Instant::now() + self.settings.timeout;
-        let limit_ms = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);
-        let deadline_ms = self.clock.now().as_millis().saturating_add(limit_ms);
+        let timeout = self.timeout();
+        let until = Instant::now() + timeout;
+        let deadline_ms = self.clock.now().as_millis().saturating_add(millis(timeout));
         let handover = Handover {
             peer: peer.clone(),
             trusted,
@@ -394,13 +408,15 @@ impl RuntimeHost {
         let Ok(handover) = handover else {
             return ending.await.unwrap_or_else(|_| lost());
         };
-        tokio::select! {
+        let ended = tokio::select! {
             biased;
             ended = &mut ending => ended.unwrap_or_else(|_| lost()),
             // Its keeper kills a worker that is overdue, and that is no death of its own.
-            () = sleep_until(handover.until) => Ending::timed_out(self.settings.timeout),
+            () = sleep_until(handover.until) => Ending::timed_out(self.timeout()),
             of = ticket.worker_gone(&handover) => Ending::exited(&*of),
-        }
+        };
+        ticket.fence();
+        ended
     }
 }
 
@@ -433,7 +449,7 @@ impl Invoker for RuntimeHost {
                 body: Bytes::copy_from_slice(call.input.as_bytes()),
                 tenant: call.tenant.map(Into::into),
                 trace: call.trace.map(Into::into),
-                client_context: None,
+                client_context: call.client_context.map(|context| readable(&context.into())),
             };
             self.call(call).await.plain()
         })
@@ -482,6 +498,10 @@ fn streamed(kind: &str, trailers: &HeaderMap, body: &[u8]) -> ErrorObject {
             ErrorObject::new(kind, message)
         }
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The worker is done with an invocation, in time or not.

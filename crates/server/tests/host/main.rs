@@ -2,6 +2,8 @@
 
 // Each is marked as a test so that clippy lets its helpers unwrap, too.
 #[cfg(test)]
+mod engine;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod push;

@@ -1,16 +1,20 @@
 //! The Runtime API, each odd case on its own, spoken byte by byte.
 
-use crate::stand::{Client, LONG, backlog, call, failure, host, invoke, listening, plain, spawn};
+use crate::stand::{
+    Client, LONG, asking, backlog, call, failure, host, invoke, kept, listening, plain, settings,
+    spawn,
+};
 use outlast_core::{Outcome, intent::InvokeOutcome};
-use outlast_engine::invoker::Invoker as _;
+use outlast_engine::{clock::EngineClock, invoker::Invoker as _, random::Seeded};
 use outlast_server::host::{
     ANSWER_BYTES_MAX,
     hosts::RuntimeHosts,
     listener::RuntimeListener,
     peer::{Connection, GRACE},
-    worker::Worker,
+    runtime::{RuntimeHost, Settings},
 };
 use std::{sync::Arc, time::Duration};
+use tokio::task::JoinSet;
 
 type Body = http_body_util::Full<bytes::Bytes>;
 
@@ -68,9 +72,7 @@ async fn a_call_that_comes_later_ends_the_wait_of_a_worker() {
     let (host, address) = listening(LONG).await;
     let mut client = Client::connect(address).await;
     client.ask().await;
-    while host.backlog().workers == 0 {
-        tokio::task::yield_now().await;
-    }
+    asking(&host, 1).await;
     let ended = invoke(&host, call("id-1"));
     assert_eq!(client.answer().await.status, 200);
     assert_eq!(host.backlog().assigned, 1);
@@ -174,7 +176,7 @@ async fn time_in_the_line_is_not_the_functions() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_abandoned_leaves_the_line_or_is_fenced() {
+async fn a_call_that_is_abandoned_leaves_the_line_or_its_answer_is_dropped() {
     let (host, address) = listening(LONG).await;
     let ended = invoke(&host, call("id-1"));
     backlog(&host, 1, 0).await;
@@ -188,6 +190,7 @@ async fn a_call_that_is_abandoned_leaves_the_line_or_is_fenced() {
     );
     ended.abort();
     backlog(&host, 0, 0).await;
+    assert_eq!(client.respond("id-2", ANSWER).await.status, 202);
     assert_eq!(client.respond("id-2", ANSWER).await.status, 400);
 }
 
@@ -196,21 +199,13 @@ async fn a_worker_that_stops_asking_takes_no_call_with_it() {
     let (host, address) = listening(LONG).await;
     let mut gone = Client::connect(address).await;
     gone.ask().await;
-    while host.backlog().workers == 0 {
-        tokio::task::yield_now().await;
-    }
+    asking(&host, 1).await;
     drop(gone);
-    let mut client = Client::connect(address).await;
-    client.ask().await;
-    // The host hears of the end of the first connection before or after the call comes.
+    asking(&host, 0).await;
     let ended = invoke(&host, call("id-1"));
-    let event = tokio::time::timeout(Duration::from_secs(5), client.answer()).await;
-    if event.is_err() {
-        panic!(
-            "the call went to a connection that was closed: {:?}",
-            host.backlog()
-        );
-    }
+    backlog(&host, 1, 0).await;
+    let mut client = Client::connect(address).await;
+    assert_eq!(client.next().await.status, 200);
     client.respond("id-1", ANSWER).await;
     assert_eq!(ended.await.unwrap(), answered(ANSWER));
 }
@@ -356,11 +351,7 @@ async fn a_tenant_is_served_by_a_process_that_serves_nobody_else() {
 #[tokio::test]
 async fn a_worker_with_a_keeper_is_dead_when_its_keeper_says_so() {
     let host = host(LONG);
-    let worker = Worker::new();
-    let listener = RuntimeListener::bind(host.clone(), "127.0.0.1:0".parse().unwrap());
-    let listener = listener.await.unwrap().for_worker(worker.clone());
-    let address = listener.address();
-    spawn(async move { match listener.run().await {} });
+    let (worker, address) = kept(&host).await;
     let ended = invoke(&host, call("id-1"));
     let mut client = Client::connect(address).await;
     client.next().await;
@@ -485,4 +476,63 @@ async fn a_connection_of_which_nothing_is_known_gets_no_tenants_call() {
     let waited = tokio::time::timeout(LONG, asked).await;
     assert!(waited.is_err());
     assert_eq!((host.backlog().waiting, host.backlog().assigned), (1, 0));
+}
+
+/// What a worker does with the invocation whose number is `n`, so that its end can be foretold.
+async fn do_as_told(host: Arc<RuntimeHost>) {
+    loop {
+        let (worker, address) = kept(&host).await;
+        let mut client = Client::connect(address).await;
+        loop {
+            let event = tokio::select! {
+                event = client.next() => event,
+                _ = worker.has_to_die() => {
+                    worker.died("replaced");
+                    break;
+                }
+            };
+            let id = event.header("Lambda-Runtime-Aws-Request-Id").unwrap();
+            let n: u32 = id.rsplit('-').next().unwrap().parse().unwrap();
+            match n % 5 {
+                0 => {
+                    worker.died("told to");
+                    break;
+                }
+                1 => {
+                    let path = format!("invocation/{id}/error");
+                    let body = br#"{"errorType":"Told"}"#;
+                    assert_eq!(client.post(&path, "", body).await.status, 202);
+                }
+                _ => assert_eq!(client.respond(id, id).await.status, 202),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_call_of_a_crowd_ends_as_its_worker_ended_it() {
+    let settings = Settings {
+        waiting_max: 1_000,
+        ..settings(LONG)
+    };
+    let clock = Arc::new(EngineClock::tokio());
+    let host = RuntimeHost::new(settings, clock, Arc::new(Seeded::new(1)));
+    let _workers: JoinSet<()> = (0..8).map(|_| do_as_told(host.clone())).collect();
+    let calls: Vec<_> = (0..1_000)
+        .map(|n| {
+            let mut call = call(&format!("id-{n}"));
+            // Not every worker may serve every call.
+            call.tenant = (n % 3 == 0).then(|| "x".into());
+            invoke(&host, call)
+        })
+        .collect();
+    for (n, ended) in calls.into_iter().enumerate() {
+        let outcome = ended.await.unwrap();
+        match n % 5 {
+            0 => assert_eq!(failure(outcome), "Runtime.ExitError", "{n}"),
+            1 => assert_eq!(failure(outcome), "Told", "{n}"),
+            _ => assert_eq!(outcome, answered(&format!("id-{n}"))),
+        }
+    }
+    assert_eq!((host.backlog().waiting, host.backlog().assigned), (0, 0));
 }

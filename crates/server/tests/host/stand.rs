@@ -15,6 +15,7 @@ use outlast_engine::{
 use outlast_server::host::{
     listener::RuntimeListener,
     runtime::{RuntimeHost, Settings},
+    worker::Worker,
 };
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -54,6 +55,16 @@ pub(crate) async fn listening(timeout: Duration) -> (Arc<RuntimeHost>, SocketAdd
     let address = listener.address();
     spawn(async move { match listener.run().await {} });
     (host, address)
+}
+
+/// A listener for a worker whose keeper is the test.
+pub(crate) async fn kept(host: &Arc<RuntimeHost>) -> (Arc<Worker>, SocketAddr) {
+    let worker = Worker::new();
+    let listener = RuntimeListener::bind(host.clone(), "127.0.0.1:0".parse().unwrap());
+    let listener = listener.await.unwrap().for_worker(worker.clone());
+    let address = listener.address();
+    spawn(async move { match listener.run().await {} });
+    (worker, address)
 }
 
 #[expect(
@@ -113,6 +124,17 @@ pub(crate) async fn backlog(host: &RuntimeHost, waiting: usize, assigned: usize)
     );
 }
 
+/// Waits until so many requests for work are open.
+pub(crate) async fn asking(host: &RuntimeHost, count: usize) {
+    for _ in 0..2_000 {
+        if host.backlog().asking == count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?} is not {count} asking", host.backlog());
+}
+
 /// The type of the error with which an invocation failed.
 pub(crate) fn failure(outcome: Outcome) -> String {
     let Outcome::Failed(error) = outcome else {
@@ -141,7 +163,9 @@ impl Answer {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self(BufReader::new(stream))
     }
 
     pub(crate) async fn send(&mut self, text: &[u8]) {

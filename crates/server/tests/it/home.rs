@@ -13,7 +13,7 @@ use outlast_engine::{
 };
 use outlast_server::{
     Options, Server,
-    catalogue::{Account, Catalogue},
+    catalogue::{Account, Catalogue, Hosts},
 };
 use serde_json::{Value, json};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -58,6 +58,23 @@ impl Home {
     }
 
     pub(crate) async fn on(store: Arc<MemoryStore>, options: Options) -> Self {
+        let scripts = Scripts::default();
+        let hosts = Arc::new(scripts.clone());
+        Self::made_of(store, options, scripts, hosts).await
+    }
+
+    /// A server without functions, with these hosts.
+    pub(crate) async fn hosted(hosts: Arc<dyn Hosts>) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        Self::made_of(store, Options::default(), Scripts::default(), hosts).await
+    }
+
+    async fn made_of(
+        store: Arc<MemoryStore>,
+        options: Options,
+        scripts: Scripts,
+        hosts: Arc<dyn Hosts>,
+    ) -> Self {
         let engine = Engine::open(Parts {
             store: store.clone() as Arc<dyn Store>,
             clock: Arc::new(EngineClock::tokio()),
@@ -69,8 +86,6 @@ impl Home {
             },
         });
         let engine = engine.await.unwrap();
-        let scripts = Scripts::default();
-        let hosts = Arc::new(scripts.clone());
         let catalogue = Catalogue::open(engine.clone(), hosts, Account::default()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

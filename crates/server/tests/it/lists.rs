@@ -94,7 +94,7 @@ async fn executions_are_listed_newest_first_or_oldest_first_page_by_page() {
 }
 
 #[tokio::test]
-async fn filters_select() {
+async fn filters_select_what_they_name() {
     let home = Home::new().await;
     let arns = five(&home).await;
     for (query, expected) in [

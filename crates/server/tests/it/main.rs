@@ -13,6 +13,7 @@ mod client;
 mod executions;
 mod functions;
 mod home;
+mod hosting;
 mod invoke;
 mod lists;
 mod own;

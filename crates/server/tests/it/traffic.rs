@@ -65,6 +65,15 @@ async fn a_body_that_is_too_long_is_refused_with_or_without_a_length() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_far_too_much_gets_to_read_the_refusal() {
+    let home = Home::new().await;
+    for bytes in [9 * 1_048_576, 20 * 1_048_576] {
+        let reply = home.invoke("play:$LATEST", &[], "x".repeat(bytes)).await;
+        reply.refused(413, "RequestTooLargeException");
+    }
+}
+
+#[tokio::test]
 async fn large_bodies_that_never_arrive_do_not_fill_the_memory() {
     let options = Options {
         body_bytes_max: 100_000,

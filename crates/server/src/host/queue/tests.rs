@@ -43,7 +43,7 @@ fn a_worker_never_serves_two_tenants() {
     assert_eq!(matched(&mut queue), [("x2", "one again")]);
     queue.ask(Key::Worker(1), "one idle");
     assert!(matched(&mut queue).is_empty());
-    assert_eq!(queue.misfit(), Some(Key::Worker(1)));
+    assert_eq!(queue.misfits().collect::<Vec<_>>(), [Key::Worker(1)]);
     queue.ask(Key::Process(7, 7), "seven");
     assert_eq!(matched(&mut queue), [("y1", "seven")]);
 }
@@ -57,6 +57,24 @@ fn a_worker_that_served_nobodys_call_serves_no_tenant() {
     queue.offer(tenant("x"), "x");
     queue.ask(Key::Worker(1), "one");
     assert!(matched(&mut queue).is_empty());
+}
+
+#[test]
+fn a_worker_that_is_about_to_be_replaced_gets_nothing_more() {
+    let mut queue = Plain::default();
+    queue.ask(Key::Worker(1), "one");
+    queue.offer(tenant("x"), "x1");
+    assert_eq!(matched(&mut queue).len(), 1);
+    let asking = queue.ask(Key::Worker(1), "one again");
+    queue.offer(tenant("y"), "y1");
+    queue.retire(Key::Worker(1));
+    queue.offer(tenant("x"), "x2");
+    queue.ask(Key::Worker(1), "and again");
+    assert!(matched(&mut queue).is_empty());
+    assert_eq!(queue.misfits().count(), 0);
+    assert_eq!(queue.unask(asking), Some("one again"));
+    queue.ask(Key::Worker(2), "two");
+    assert_eq!(matched(&mut queue), [("y1", "two")]);
 }
 
 #[test]
@@ -78,7 +96,7 @@ fn a_connection_that_could_be_anybody_gets_no_tenants_call() {
     queue.ask(Key::Connection(1), "one");
     queue.ask(Key::Connection(2), "two");
     assert_eq!(matched(&mut queue), [("none", "one")]);
-    assert_eq!(queue.misfit(), None);
+    assert_eq!(queue.misfits().count(), 0);
 }
 
 #[test]

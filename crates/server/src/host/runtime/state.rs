@@ -64,6 +64,8 @@ pub(super) struct State {
     assigned: BTreeMap<Arc<str>, Assigned>,
     /// How to find out whether a worker is still there.
     peers: BTreeMap<Key, Peer>,
+    /// Invocations whose end nobody waits for any more, with their deadlines.
+    abandoned: BTreeMap<Arc<str>, Instant>,
     given_up: VecDeque<Arc<str>>,
     /// Some worker answered after its process or connection had ended.
     outlived: bool,
@@ -72,6 +74,7 @@ pub(super) struct State {
 #[derive(Debug)]
 struct Assigned {
     key: Key,
+    until: Instant,
     ended: oneshot::Sender<Ending>,
 }
 
@@ -85,6 +88,7 @@ impl State {
         Backlog {
             waiting: self.queue.waiting(),
             assigned: self.assigned.len(),
+            asking: self.queue.asking(),
             workers: workers.len(),
         }
     }
@@ -94,10 +98,18 @@ impl State {
             // It was not dead: do not conclude that again.
             self.outlived = true;
         }
-        self.assigned.contains_key(id)
+        self.assigned.contains_key(id) || self.abandoned.contains_key(id)
     }
 
     pub(super) fn end(&mut self, id: &str, ending: Ending) -> Reported {
+        if let Some(until) = self.abandoned.remove(id) {
+            // Its execution was stopped, say. That is not the worker's mistake, and a client that is
+            // refused gives up its process.
+            return match Instant::now() < until {
+                true => Reported::Taken,
+                false => Reported::Unknown,
+            };
+        }
         let ended = self.assigned.remove(id).map(|assigned| assigned.ended);
         match ended.map(|ended| ended.send(ending)) {
             Some(Ok(())) => Reported::Taken,
@@ -122,15 +134,15 @@ impl State {
         if let Some(worker) = handover.peer.worker() {
             worker.has(&call.id, handover.until);
         }
-        let peer = handover.peer.clone();
+        let (peer, until) = (handover.peer.clone(), handover.until);
         if handed.send(handover).is_err() {
             if let Some(worker) = peer.worker() {
                 worker.answered(&call.id);
             }
             return None;
         }
-        self.assigned
-            .insert(call.id.clone(), Assigned { key, ended });
+        let assigned = Assigned { key, until, ended };
+        self.assigned.insert(call.id.clone(), assigned);
         Some(call)
     }
 
@@ -142,8 +154,17 @@ impl State {
                 self.queue.put_back(waiting);
             }
         }
-        let misfit = self.queue.misfit().and_then(|key| self.peers.get(&key));
-        if let Some(worker) = misfit.and_then(Peer::worker) {
+        self.replace_misfit();
+    }
+
+    /// Has an idle worker replaced if calls wait that it may not serve.
+    fn replace_misfit(&mut self) {
+        let busy = |key: &Key| self.assigned.values().any(|assigned| assigned.key == *key);
+        let kept = |key: Key| Some((key, self.peers.get(&key)?.worker()?.clone()));
+        let mut misfits = self.queue.misfits().filter(|key| !busy(key));
+        if let Some((key, worker)) = misfits.find_map(kept) {
+            drop(misfits);
+            self.queue.retire(key);
             worker.is_unwanted();
         }
     }
@@ -212,6 +233,8 @@ pub(super) struct Ticket<'a> {
     state: &'a Mutex<State>,
     place: Place,
     id: Arc<str>,
+    /// Whether the call is over, so that no answer counts any more.
+    over: bool,
 }
 
 impl<'a> Ticket<'a> {
@@ -226,7 +249,17 @@ impl<'a> Ticket<'a> {
             locked.queue.withdraw(place);
             return None;
         }
-        Some(Self { state, place, id })
+        Some(Self {
+            state,
+            place,
+            id,
+            over: false,
+        })
+    }
+
+    /// The call is over: an answer that still comes is refused.
+    pub(super) fn fence(mut self) {
+        self.over = true;
     }
 
     /// Waits until the worker that has the call is dead.
@@ -249,6 +282,13 @@ impl Drop for Ticket<'_> {
         let mut state = lock(self.state);
         let waiting = state.queue.withdraw(self.place);
         let assigned = state.assigned.remove(&self.id);
+        if let Some(assigned) = &assigned
+            && !self.over
+        {
+            let now = Instant::now();
+            state.abandoned.retain(|_, until| *until > now);
+            state.abandoned.insert(self.id.clone(), assigned.until);
+        }
         drop(state);
         drop((waiting, assigned));
     }

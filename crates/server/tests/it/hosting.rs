@@ -1,0 +1,166 @@
+//! Functions whose handlers run elsewhere, from Invoke to the worker and back.
+
+use crate::{client::Client, home::Home};
+use hyper::Method;
+use outlast_engine::{clock::EngineClock, random::Seeded};
+use outlast_server::{
+    host::push::{address::AddressPolicy, connect::Tcp},
+    hosting::{Hosting, Parts},
+};
+use serde_json::{Value, json};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::task::JoinHandle;
+
+fn hosting() -> Arc<Hosting> {
+    Arc::new(Hosting::new(Parts {
+        clock: Arc::new(EngineClock::tokio()),
+        random: Arc::new(Seeded::new(3)),
+        policy: Arc::new(AddressPolicy::with_loopback()),
+        connector: Arc::new(Tcp),
+    }))
+}
+
+/// A worker that answers with who it is and what it got, again and again.
+fn worker(address: SocketAddr, prefix: &'static str) -> JoinHandle<()> {
+    let base = format!("{prefix}/2018-06-01/runtime/invocation");
+    let client = Client(address);
+    let working = async move {
+        loop {
+            let next = client.get(&format!("{base}/next")).await;
+            if next.status != 200 {
+                return;
+            }
+            let id = next.header("lambda-runtime-aws-request-id").unwrap();
+            let input = next.json();
+            let answer = match input.get("InitialExecutionState") {
+                Some(state) => {
+                    let details = &state["Operations"][0]["ExecutionDetails"];
+                    let result = json!([prefix, details["InputPayload"]]).to_string();
+                    json!({"Status": "SUCCEEDED", "Result": result})
+                }
+                None => json!([prefix, input]),
+            };
+            let reply = client.post(&format!("{base}/{id}/response"), answer).await;
+            assert_eq!(reply.status, 202);
+        }
+    };
+    tokio::runtime::Handle::current().spawn(working)
+}
+
+/// A port that nobody has.
+async fn free_port() -> u16 {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn workers_get_the_calls_of_their_function_and_version_over_the_servers_own_port() {
+    let home = Home::hosted(hosting()).await;
+    let durable = json!({"FunctionName": "f", "DurableConfig": {"ExecutionTimeout": 60}});
+    home.post("/2015-03-31/functions", durable).await.ok(201);
+    home.post("/2015-03-31/functions/f/versions", "{}")
+        .await
+        .ok(201);
+    home.configure("g", json!({})).await;
+    let address = home.client.0;
+    let _workers = [
+        worker(address, "/functions/f"),
+        worker(address, "/functions/f:1"),
+        worker(address, "/functions/g"),
+    ];
+    for (function, expected) in [
+        ("f:$LATEST", json!(["/functions/f", "5"])),
+        ("f:1", json!(["/functions/f:1", "5"])),
+        ("g", json!(["/functions/g", 5])),
+    ] {
+        let reply = home.invoke(function, &[], "5".into()).await;
+        assert_eq!(reply.ok(200), expected, "{function}");
+    }
+    let path = "/functions/nobody/2018-06-01/runtime/invocation/next";
+    home.get(path)
+        .await
+        .refused(404, "ResourceNotFoundException");
+}
+
+#[tokio::test]
+async fn a_port_of_the_functions_own_serves_its_workers_and_can_be_moved() {
+    let home = Home::hosted(hosting()).await;
+    for _ in 0..2 {
+        let port = free_port().await;
+        home.configure(
+            "f",
+            json!({"RuntimeApi": port, "DurableConfig": {"ExecutionTimeout": 60}}),
+        )
+        .await;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        home.eventually(async || tokio::net::TcpStream::connect(address).await.ok())
+            .await;
+        let working = worker(address, "");
+        let reply = home.invoke("f:$LATEST", &[], "5".into()).await;
+        assert_eq!(reply.ok(200), json!(["", "5"]));
+        working.abort();
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_gets_the_calls_pushed() {
+    let home = Home::hosted(hosting()).await;
+    let endpoint = format!("http://{}", home.client.0);
+    home.configure("g", json!({})).await;
+    let pushed = json!({"InvokeEndpoint": endpoint, "InvokeFunctionName": "g"});
+    home.configure("p", pushed).await;
+    let _worker = worker(home.client.0, "/functions/g");
+    let reply = home.invoke("p", &[], "5".into()).await;
+    assert_eq!(reply.ok(200), json!(["/functions/g", 5]));
+}
+
+#[tokio::test]
+async fn a_configuration_that_no_host_understands_is_refused() {
+    let home = Home::hosted(hosting()).await;
+    for members in [
+        json!({"RuntimeApi": 0}),
+        json!({"RuntimeApi": 65_536}),
+        json!({"RuntimeApi": "0.0.0.0:9001"}),
+        json!({"RuntimeApi": []}),
+        json!({"InvokeEndpoint": 1}),
+        json!({"InvokeEndpoint": "ftp://host"}),
+    ] {
+        let mut members = members;
+        members["FunctionName"] = "f".into();
+        let reply = home.post("/2015-03-31/functions", members).await;
+        reply.refused(400, "InvalidParameterValueException");
+    }
+    home.get("/2015-03-31/functions/f")
+        .await
+        .refused(404, "ResourceNotFoundException");
+}
+
+#[tokio::test]
+async fn a_deleted_function_lets_go_of_its_workers_and_of_waiting_calls() {
+    let home = Home::hosted(hosting()).await;
+    home.configure("f", json!({"DurableConfig": {"ExecutionTimeout": 60}}))
+        .await;
+    home.configure("g", json!({})).await;
+    let event = [("x-amz-invocation-type", "Event")];
+    let started = home.invoke("f:$LATEST", &event, "1".into()).await;
+    let arn = started.header("x-amz-durable-execution-arn").unwrap();
+    home.eventually(async || {
+        let health = home.get("/health").await.ok(200);
+        (health["invocations"] == 1).then_some(())
+    })
+    .await;
+    home.send(Method::DELETE, "/2015-03-31/functions/f", &[], "")
+        .await
+        .ok(204);
+    let ended = home.until(arn, "FAILED").await;
+    assert_eq!(ended["Error"]["ErrorType"], "ResourceNotFoundException");
+    let working = worker(home.client.0, "/functions/g");
+    let reply = home.invoke("g", &[], "1".into()).await;
+    let _: Value = reply.ok(200);
+    home.delete("/2015-03-31/functions/g").await.ok(204);
+    // The worker's question is answered with a refusal, and it ends.
+    tokio::time::timeout(Duration::from_secs(5), working)
+        .await
+        .unwrap()
+        .unwrap();
+}
