@@ -1,5 +1,7 @@
 //! What the program can be asked, and within which bounds. Nothing is done here.
 
+pub(crate) mod client;
+
 use clap::{Args, Parser, Subcommand, builder::RangedU64ValueParser};
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -17,7 +19,10 @@ const WAIT_SECONDS_MAX: u64 = 3_600;
 /// Durable execution on your own machine.
 #[derive(Debug, Parser)]
 #[command(name = "outlast", version, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 all is well, 1 something is wrong, 2 wrong usage.")]
+#[command(
+    after_help = "Exit codes: 0 all is well, 1 something is wrong (such as a failed execution), \
+                  2 wrong usage, 3 not found, 4 refused, 5 endpoint out of reach."
+)]
 pub(crate) struct Arguments {
     /// Answer with exactly one line of JSON on stdout.
     #[arg(long, global = true, display_order = 1_000)]
@@ -35,6 +40,43 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Serve the durable-execution API of AWS Lambda from a data folder.
     Serve(Serve),
+    /// Run a program beside this one as a worker of a server.
+    Worker(client::Worker),
+    /// Make a small Rust project that runs.
+    New(client::New),
+    /// Start an execution, or call an ordinary function.
+    Invoke(client::Invoke),
+    /// List executions.
+    Ls(client::Ls),
+    /// Show an execution as a tree of its operations.
+    Show(client::One),
+    /// Print the history of an execution, one event a line.
+    History(client::History),
+    /// Say in one sentence why an execution is where it is.
+    Why(client::One),
+    /// Print what a function's workers logged.
+    Logs(client::Logs),
+    /// Answer a callback.
+    Callback(client::Callback),
+    /// Send a signal to an execution.
+    Signal(client::Signal),
+    /// Stop an execution.
+    Stop(client::Stop),
+    /// Let an execution go on that was held.
+    Resume(client::Resume),
+    /// Delete an execution that has ended.
+    Delete(client::One),
+    /// List, show, make, change and delete functions.
+    Functions(client::Functions),
+    /// Print what makes a shell complete this program's commands.
+    Completions(Completions),
+}
+
+/// `outlast completions`
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// How to measure.
@@ -244,6 +286,53 @@ mod tests {
     #[test]
     fn the_arguments_are_declared_consistently() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn numbers_for_endpoints_are_accepted_within_their_bounds_only() {
+        let limits: [(&[&str], &str, u64); 6] = [
+            (&["ls"], "--max", client::ITEMS_MAX),
+            (&["history", "f/n"], "--max", client::ITEMS_MAX),
+            (&["logs", "f"], "--lines", client::LINES_MAX),
+            (
+                &["invoke", "f", "--wait"],
+                "--timeout",
+                client::WAIT_SECONDS_MAX,
+            ),
+            (
+                &["invoke", "f", "--wait", "-d{}"],
+                "--timeout",
+                client::WAIT_SECONDS_MAX,
+            ),
+            (
+                &["worker", "--server=http://h", "--function=f"],
+                "--processes",
+                client::PROCESSES_MAX,
+            ),
+        ];
+        for (command, option, max) in limits {
+            let accepts = |number: u64| {
+                let assignment = format!("{option}={number}");
+                let mut words = vec!["outlast"];
+                words.extend(command);
+                words.push(&assignment);
+                if command.contains(&"--function=f") {
+                    words.extend(["--", "true"]);
+                }
+                Arguments::try_parse_from(words).is_ok()
+            };
+            let expected = [
+                (0, false),
+                (1, true),
+                (2, true),
+                (max - 1, true),
+                (max, true),
+                (max + 1, false),
+            ];
+            for (number, expected) in expected {
+                assert_eq!(accepts(number), expected, "{command:?} {option} {number}");
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The only place that prints: reports to stdout, notes and progress to stderr.
 
+use crate::{paint::Paint, problem::Problem};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::{
@@ -31,6 +32,9 @@ pub(crate) struct Output {
 #[derive(Serialize)]
 struct Failure {
     error: String,
+    /// The service's exception, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exception: Option<String>,
 }
 
 impl Output {
@@ -53,12 +57,44 @@ impl Output {
         Ok(())
     }
 
+    /// Prints an answer: one line of JSON, or what `text` makes of it. An empty text is no line.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON.
+    pub(crate) fn answer(
+        self,
+        answer: &impl Serialize,
+        text: impl FnOnce(Paint) -> String,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            to_stdout(&serde_json::to_string(answer)?);
+            return Ok(());
+        }
+        let text = text(self.paint());
+        if !text.is_empty() {
+            to_stdout(&text);
+        }
+        Ok(())
+    }
+
+    /// How stdout is to look.
+    pub(crate) fn paint(self) -> Paint {
+        let terminal = std::io::stdout().is_terminal();
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Paint {
+            terminal,
+            colour: terminal && wanted,
+        }
+    }
+
     /// Says why a command could not do its work.
     pub(crate) fn failed(self, error: &anyhow::Error) {
+        let exception = error.downcast_ref::<Problem>();
+        let exception = exception.and_then(|problem| problem.exception.clone());
         let error = format!("{error:#}");
         self.note(&format!("error: {error}"));
         if self.json
-            && let Ok(line) = serde_json::to_string(&Failure { error })
+            && let Ok(line) = serde_json::to_string(&Failure { error, exception })
         {
             to_stdout(&line);
         }
@@ -68,6 +104,17 @@ impl Output {
     pub(crate) fn note(self, text: &str) {
         // Nobody listens any more: that is no reason to stop.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    /// A sign that something is being waited for; visible on a terminal only.
+    pub(crate) fn waiting(self, what: String) -> ProgressBar {
+        let bar = ProgressBar::new_spinner().with_message(what);
+        if std::io::stderr().is_terminal() {
+            bar.enable_steady_tick(std::time::Duration::from_millis(100));
+        } else {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        bar
     }
 
     /// A bar of so many pieces; visible on a terminal only.

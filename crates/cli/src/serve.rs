@@ -193,7 +193,7 @@ fn environment(endpoint: &str) -> String {
 }
 
 /// Resolves when somebody wants the program to end.
-async fn signalled() {
+pub(crate) async fn signalled() {
     #[cfg(unix)]
     {
         use signal::unix::{SignalKind, signal};

@@ -8,6 +8,7 @@ mod execution;
 mod functions;
 mod invoke;
 mod list;
+mod logs;
 mod own;
 
 use crate::{
@@ -110,6 +111,7 @@ impl Api {
             Route::Alias(name, alias, action) => self.alias(&name, &alias, action, &asked).await,
             Route::Own(arn, action) => self.own(&arn, action, asked.query).await,
             Route::Signal(arn, name) => self.signal(&arn, &name, asked.body).await,
+            Route::Logs(function, action) => self.logs(&function, action, &asked).await,
             Route::Health => self.health(),
             Route::Runtime(_) => Err(crate::route::RouteError::Unknown.into()),
         }

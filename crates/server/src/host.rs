@@ -12,6 +12,7 @@
 //! Hosts decide nothing about executions: what an answer or a failure means is the core's, when to
 //! try again is the engine's.
 
+pub mod announced;
 pub mod document;
 mod ending;
 pub mod hosts;
@@ -31,6 +32,6 @@ pub const ANSWER_BYTES_MAX: usize = outlast_core::limits::EXECUTION_RESULT_BYTES
 
 /// Locks; what a panicking thread left behind is used as it is, since every change here is made in
 /// one piece.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,6 +12,7 @@ pub mod catalogue;
 mod error;
 pub mod host;
 pub mod hosting;
+pub mod logs;
 pub mod route;
 mod server;
 

@@ -38,6 +38,8 @@ pub enum Route<'a> {
     Own(Cow<'a, str>, OwnAction),
     /// A signal to an execution, by name.
     Signal(Cow<'a, str>, Cow<'a, str>),
+    /// What a function prints.
+    Logs(Cow<'a, str>, LogAction),
     /// The Lambda Runtime API of a function, under this server's port.
     Runtime(Cow<'a, str>),
     /// How the server is.
@@ -123,6 +125,15 @@ pub enum OwnAction {
     Clock,
     /// Skip the time in which it only waits; only on a test clock.
     Skip,
+}
+
+/// What can be done with what functions print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogAction {
+    /// Read the last lines.
+    Read,
+    /// Add lines.
+    Add,
 }
 
 /// Why a request has no route.
@@ -241,6 +252,18 @@ fn alias<'a>(
 }
 
 fn own<'a>(method: &Method, rest: &'a str) -> Result<Route<'a>, RouteError> {
+    if let Some(rest) = rest.strip_prefix("v1/functions/") {
+        let action = match (method, rest.split_once('/')) {
+            (&Method::GET, Some((_, "logs"))) => LogAction::Read,
+            (&Method::POST, Some((_, "logs"))) => LogAction::Add,
+            _ => return Err(RouteError::Unknown),
+        };
+        let function = rest.strip_suffix("/logs").filter(|name| !name.is_empty());
+        return Ok(Route::Logs(
+            decode(function.ok_or(RouteError::Unknown)?)?,
+            action,
+        ));
+    }
     let rest = rest
         .strip_prefix("v1/executions/")
         .ok_or(RouteError::Unknown)?;

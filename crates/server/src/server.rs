@@ -3,7 +3,7 @@
 //! It knows nothing of what is asked; `api` answers. Whoever serves a listener decides when it
 //! ends, and what else ends before it.
 
-use crate::{api::Api, catalogue::Catalogue, host::peer};
+use crate::{api::Api, catalogue::Catalogue, host::peer, logs::Logs};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlast_engine::{Engine, clock::TestClock};
@@ -38,6 +38,8 @@ pub struct Options {
     pub grace: Duration,
     /// The engine's clock, if it is one that callers may move.
     pub test_clock: Option<Arc<TestClock>>,
+    /// What functions print; whoever starts their processes fills it.
+    pub logs: Arc<Logs>,
 }
 
 impl Default for Options {
@@ -53,6 +55,7 @@ impl Default for Options {
             background_max: 1_024,
             grace: Duration::from_secs(10),
             test_clock: None,
+            logs: Arc::default(),
         }
     }
 }

@@ -3,14 +3,24 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "tests fail by panicking"
 )]
 
 mod bench;
+#[cfg(unix)]
+mod client;
 mod doctor;
 #[cfg(unix)]
+mod handler;
+mod new;
+#[cfg(unix)]
 mod serve;
+#[cfg(unix)]
+mod stand;
 mod usage;
+#[cfg(unix)]
+mod worker;
 
 use std::process::{Command, Output};
 
@@ -21,6 +31,9 @@ fn outlast(arguments: &[&str]) -> Called {
         .args(arguments)
         .current_dir(folder.path())
         .env_remove("OUTLAST_DATA")
+        .env_remove("OUTLAST_ENDPOINT")
+        .env_remove("OUTLAST_TOKEN")
+        .env_remove("AWS_ENDPOINT_URL_LAMBDA")
         .env("COLUMNS", "100")
         .output()
         .unwrap();

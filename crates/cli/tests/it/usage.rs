@@ -13,17 +13,33 @@ fn the_help_names_every_command() {
     Usage: outlast [OPTIONS] <COMMAND>
 
     Commands:
-      bench   Measure the embedded engine on this machine, beside what its disk can do
-      doctor  Check a data folder that no engine has open
-      serve   Serve the durable-execution API of AWS Lambda from a data folder
-      help    Print this message or the help of the given subcommand(s)
+      bench        Measure the embedded engine on this machine, beside what its disk can do
+      doctor       Check a data folder that no engine has open
+      serve        Serve the durable-execution API of AWS Lambda from a data folder
+      worker       Run a program beside this one as a worker of a server
+      new          Make a small Rust project that runs
+      invoke       Start an execution, or call an ordinary function
+      ls           List executions
+      show         Show an execution as a tree of its operations
+      history      Print the history of an execution, one event a line
+      why          Say in one sentence why an execution is where it is
+      logs         Print what a function's workers logged
+      callback     Answer a callback
+      signal       Send a signal to an execution
+      stop         Stop an execution
+      resume       Let an execution go on that was held
+      delete       Delete an execution that has ended
+      functions    List, show, make, change and delete functions
+      completions  Print what makes a shell complete this program's commands
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
       -V, --version  Print version
           --json     Answer with exactly one line of JSON on stdout
 
-    Exit codes: 0 all is well, 1 something is wrong, 2 wrong usage.
+    Exit codes: 0 all is well, 1 something is wrong (such as a failed execution), 2 wrong usage, 3 not
+    found, 4 refused, 5 endpoint out of reach.
     ");
 }
 

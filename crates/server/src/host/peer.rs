@@ -17,7 +17,8 @@
 //! answers over whichever connection of its pool is free. So, in this order:
 //!
 //! 1. A [`Worker`] whose keeper says that it died is dead. Workers started by
-//!    [`process`](crate::host::process) have a listener each, so every request is known to be theirs.
+//!    [`process`](crate::host::process) have a listener each, so every request is known to be theirs;
+//!    those on other machines are [announced](crate::host::announced), and name themselves.
 //! 2. On Linux the process that holds the other end of a loopback connection is found through
 //!    `/proc`, and is watched. When it exits, it is dead; the connection says nothing.
 //! 3. Where neither is known, a connection that ends early, before any of the timers above could
@@ -93,6 +94,22 @@ impl Peer {
     /// Nothing is known, not even whether it is still there.
     pub(crate) fn unknown() -> Self {
         Self::new(None, None)
+    }
+
+    /// A worker whose life its keeper watches, over whichever connection it asks.
+    pub(crate) fn of_worker(worker: Arc<Worker>) -> Self {
+        Self::new(None, Some(worker))
+    }
+
+    /// What tells this connection from others.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// Waits until the connection is closed.
+    pub(crate) async fn closed(&self) {
+        let mut closed = self.0.closed.subscribe();
+        let _ = closed.wait_for(|closed| *closed).await;
     }
 
     fn new(ends: Option<(SocketAddr, SocketAddr)>, worker: Option<Arc<Worker>>) -> Self {
@@ -193,8 +210,7 @@ impl Peer {
 
     async fn ended_early(&self) -> Gone {
         let since = Instant::now();
-        let mut closed = self.0.closed.subscribe();
-        let _ = closed.wait_for(|closed| *closed).await;
+        self.closed().await;
         if since.elapsed() >= IDLE_MIN {
             return std::future::pending().await;
         }

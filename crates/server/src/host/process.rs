@@ -12,14 +12,14 @@ mod group;
 mod output;
 
 pub use environment::{Credentials, Environment, MEMORY_MB_DEFAULT};
-pub use output::{Line, LineSink, Stream};
+pub use group::{Group, lead};
+pub use output::{Line, LineSink, Stream, lines};
 
 use crate::host::{
     listener::RuntimeListener,
     runtime::RuntimeHost,
     worker::{Doom, Worker},
 };
-use group::Group;
 use outlast_core::wire::{ErrorObject, error_type};
 use std::{
     ffi::OsString,
@@ -172,7 +172,7 @@ impl Processes {
         environment.apply(&mut command, self.host.function(), listener.address());
         let stream = format!("[{}]{}", self.host.function().version, worker.number());
         command.env("AWS_LAMBDA_LOG_STREAM_NAME", stream);
-        group::lead(&mut command);
+        lead(&mut command);
         command.spawn()
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod route;
 mod state;
 
 use crate::host::{
+    announced::Announced,
     document,
     ending::Ending,
     lock,
@@ -28,7 +29,7 @@ use crate::host::{
 use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{HeaderMap, Request, Response, StatusCode, body::Body};
+use hyper::{HeaderMap, Request, Response, StatusCode, body::Body, header::HeaderName};
 use message::{ERROR_TYPE, Event, INVOCATION_ID, TENANTS, accepted, text};
 pub(crate) use message::{NoBody, collect, refused};
 use outlast_core::{
@@ -36,7 +37,7 @@ use outlast_core::{
     arn::Function,
     id::{digest128, uuid},
     intent::InvokeOutcome,
-    wire::ErrorObject,
+    wire::{ErrorObject, error_type},
 };
 use outlast_engine::{
     clock::Clock,
@@ -60,6 +61,13 @@ use tokio::{
 
 /// Calls that may wait for workers unless told otherwise.
 pub const WAITING_MAX_DEFAULT: usize = 10_000;
+
+/// Seconds that a keeper's sign of life may be held.
+const ALIVE_SECONDS_MAX: u64 = 60;
+/// Bytes of how a worker ended that are kept.
+const ENDED_BYTES_MAX: usize = 1_024;
+/// Under which id a worker was announced.
+const WORKER: HeaderName = HeaderName::from_static("outlast-worker");
 
 /// What a host has to know of its function.
 #[derive(Clone, Debug)]
@@ -94,6 +102,7 @@ pub struct RuntimeHost {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     state: Mutex<State>,
+    announced: Announced,
 }
 
 impl RuntimeHost {
@@ -106,6 +115,7 @@ impl RuntimeHost {
             clock,
             random,
             state: Mutex::default(),
+            announced: Announced::default(),
         })
     }
 
@@ -140,7 +150,9 @@ impl RuntimeHost {
     {
         let (parts, body) = request.into_parts();
         let peer = parts.extensions.get::<Peer>().cloned();
-        let peer = peer.unwrap_or_else(Peer::unknown);
+        let connection = peer.unwrap_or_else(Peer::unknown);
+        let named = text(&parts.headers, &WORKER).and_then(|id| self.announced.peer(id));
+        let peer = named.unwrap_or_else(|| connection.clone());
         match route::parse(&parts.method, parts.uri.path()) {
             Err(status) => refused(status, "InvalidPath", "the Runtime API has no such call"),
             Ok(Route::Next) => {
@@ -157,7 +169,53 @@ impl RuntimeHost {
             Ok(Route::InitError | Route::RestoreError) => {
                 self.not_started(&peer, &parts.headers, body).await
             }
+            Ok(Route::Alive(id)) => self.alive(id, &connection, parts.uri.query()).await,
+            Ok(Route::Ended(id)) => self.ended(id, body).await,
         }
+    }
+
+    /// The keeper of a worker on another machine says that it is alive; it is told, sooner or later,
+    /// whether to replace it.
+    async fn alive(&self, id: &str, peer: &Peer, query: Option<&str>) -> Response<Full<Bytes>> {
+        let seconds = query.and_then(|query| query.strip_prefix("WaitSeconds="));
+        let seconds = seconds.map_or(Some(ALIVE_SECONDS_MAX), |seconds| seconds.parse().ok());
+        let Some(seconds) = seconds.filter(|seconds| *seconds <= ALIVE_SECONDS_MAX) else {
+            let message = format!("WaitSeconds must be 0 to {ALIVE_SECONDS_MAX}");
+            return refused(StatusCode::BAD_REQUEST, "InvalidRequest", &message);
+        };
+        let Some(worker) = self.announced.alive(id, peer) else {
+            let message = "the id cannot be a worker's, or there are too many workers";
+            return refused(StatusCode::FORBIDDEN, "InvalidWorker", message);
+        };
+        let limit = Duration::from_secs(seconds);
+        let replace = tokio::time::timeout(limit, worker.has_to_die())
+            .await
+            .is_ok();
+        let body = format!("{{\"Replace\":{replace}}}");
+        message::json(StatusCode::OK, body.into())
+    }
+
+    /// The keeper of a worker on another machine says that it has ended, and how.
+    async fn ended<B>(&self, id: &str, body: B) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes>,
+    {
+        let how = collect(body)
+            .await
+            .map(|(body, _)| body)
+            .unwrap_or_default();
+        let how = how
+            .get(..how.len().min(ENDED_BYTES_MAX))
+            .unwrap_or_default();
+        let how = String::from_utf8_lossy(how);
+        if let Some(worker) = self.announced.remove(id) {
+            worker.died(&how);
+            if !worker.has_polled() && !worker.start_failed() {
+                let error = ErrorObject::new(error_type::RUNTIME_EXIT, how);
+                self.start_failed(&worker, error);
+            }
+        }
+        accepted()
     }
 
     /// A worker could not start, and could not say so itself: the call it would have got fails.

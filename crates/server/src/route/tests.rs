@@ -149,6 +149,30 @@ fn our_own_operations_are_under_a_prefix_of_their_own() {
 }
 
 #[test]
+fn what_functions_print_is_read_and_added_under_their_names() {
+    let path = "/outlast/v1/functions/f%3A1/logs";
+    check(
+        Method::GET,
+        path,
+        Ok(Route::Logs("f:1".into(), LogAction::Read)),
+    );
+    check(
+        Method::POST,
+        path,
+        Ok(Route::Logs("f:1".into(), LogAction::Add)),
+    );
+    check(Method::PUT, path, Err(RouteError::Unknown));
+    for path in [
+        "/outlast/v1/functions/logs",
+        "/outlast/v1/functions//logs",
+        "/outlast/v1/functions/f/logs/x",
+        "/outlast/v1/functions/f/other",
+    ] {
+        check(Method::GET, path, Err(RouteError::Unknown));
+    }
+}
+
+#[test]
 fn runtimes_and_health_have_paths() {
     let next = "/functions/f%3A2/2018-06-01/runtime/invocation/next";
     check(Method::GET, next, Ok(Route::Runtime("f:2".into())));

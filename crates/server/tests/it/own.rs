@@ -195,3 +195,36 @@ async fn health_names_the_store() {
     assert_eq!(health.status, 503);
     assert_eq!(health.json()["reason"], "the disk is gone");
 }
+
+#[tokio::test]
+async fn lines_are_kept_within_their_bounds() {
+    let home = Home::new().await;
+    let logs = "/outlast/v1/functions/play/logs";
+    let line = json!({"Process": 7, "Stream": "out", "Text": "x"});
+    for (lines, status) in [(999, 204), (1_000, 204), (1_001, 400)] {
+        let body = json!({"Lines": vec![line.clone(); lines]});
+        assert_eq!(home.post(logs, body).await.status, status, "{lines}");
+    }
+    for (query, status) in [
+        ("MaxItems=1", 200),
+        ("MaxItems=0", 400),
+        ("MaxItems=1000", 200),
+        ("MaxItems=1001", 400),
+        ("WaitSeconds=60", 200),
+        ("WaitSeconds=61", 400),
+        ("After=x", 400),
+        ("After=0&WaitSeconds=60", 200),
+    ] {
+        let reply = home.get(&format!("{logs}?{query}")).await;
+        assert_eq!(reply.status, status, "{query}");
+    }
+    let page = home.get(&format!("{logs}?MaxItems=2")).await.ok(200);
+    assert_eq!(page["Lines"].as_array().unwrap().len(), 2);
+    assert_eq!(page["Last"], page["Lines"][1]["Number"]);
+    let (last, version) = (&page["Last"], &page["Lines"][0]["Version"]);
+    assert_eq!(version, "$LATEST");
+    let rest = home.get(&format!("{logs}?After={last}")).await.ok(200);
+    assert_eq!((&rest["Lines"], &rest["Last"]), (&json!([]), last));
+    let unknown = home.get("/outlast/v1/functions/nobody/logs").await;
+    unknown.refused(404, "ResourceNotFoundException");
+}

@@ -65,7 +65,7 @@ impl fmt::Debug for Credentials {
 
 impl Environment {
     /// Gives `command` its environment.
-    pub(super) fn apply(&self, command: &mut Command, function: &Function, api: SocketAddr) {
+    pub fn apply(&self, command: &mut Command, function: &Function, api: SocketAddr) {
         command.envs(&self.variables);
         let Function {
             name,

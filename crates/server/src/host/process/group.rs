@@ -5,13 +5,13 @@ use tokio::process::{Child, Command};
 
 /// The group a process leads; killed when dropped.
 #[derive(Debug)]
-pub(super) struct Group {
+pub struct Group {
     #[cfg(unix)]
     leader: Option<rustix::process::Pid>,
 }
 
 /// Makes the process that `command` starts the leader of a new group.
-pub(super) fn lead(command: &mut Command) {
+pub fn lead(command: &mut Command) {
     #[cfg(unix)]
     command.process_group(0);
     #[cfg(not(unix))]
@@ -20,7 +20,8 @@ pub(super) fn lead(command: &mut Command) {
 
 #[cfg(unix)]
 impl Group {
-    pub(super) fn of(child: &Child) -> Self {
+    /// The group that this process leads.
+    pub fn of(child: &Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self {
             leader: id.and_then(rustix::process::Pid::from_raw),
@@ -28,12 +29,12 @@ impl Group {
     }
 
     /// Asks everybody to stop.
-    pub(super) fn terminate(&self) {
+    pub fn terminate(&self) {
         self.send(rustix::process::Signal::TERM);
     }
 
     /// Stops everybody.
-    pub(super) fn kill(&self) {
+    pub fn kill(&self) {
         self.send(rustix::process::Signal::KILL);
     }
 
@@ -47,15 +48,16 @@ impl Group {
 
 #[cfg(not(unix))]
 impl Group {
-    pub(super) fn of(_: &Child) -> Self {
+    /// There are no groups.
+    pub fn of(_: &Child) -> Self {
         Self {}
     }
 
     /// There is no way to ask.
-    pub(super) fn terminate(&self) {}
+    pub fn terminate(&self) {}
 
     /// The process is killed by its own handle.
-    pub(super) fn kill(&self) {}
+    pub fn kill(&self) {}
 }
 
 impl Drop for Group {

@@ -1,13 +1,15 @@
 //! What a process prints, cut into lines.
 
 use outlast_core::arn::Function;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 /// A longer line is handed over in pieces, so that a process cannot fill the memory.
 const LINE_BYTES_MAX: usize = 256 * 1_024;
 
 /// Where a line was printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Stream {
     /// Standard output.
     Out,
@@ -35,7 +37,7 @@ pub trait LineSink: Send + Sync + 'static {
 }
 
 /// Hands on every line until the stream ends or breaks.
-pub(super) async fn lines(stream: Option<impl AsyncRead + Unpin>, mut hand: impl FnMut(&str)) {
+pub async fn lines(stream: Option<impl AsyncRead + Unpin>, mut hand: impl FnMut(&str)) {
     let Some(stream) = stream else { return };
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();

@@ -20,6 +20,10 @@ pub(crate) enum Route<'a> {
     RestoreNext,
     /// The worker could not be restored.
     RestoreError,
+    /// The worker announced under this id is alive.
+    Alive(&'a str),
+    /// The worker announced under this id has ended.
+    Ended(&'a str),
 }
 
 /// Reads method and path. What stands before the version, the function on the main port, is not
@@ -34,6 +38,9 @@ pub(crate) fn parse<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Sta
         ["runtime", "init", "error"] => (Method::POST, Route::InitError),
         ["runtime", "restore", "next"] => (Method::GET, Route::RestoreNext),
         ["runtime", "restore", "error"] => (Method::POST, Route::RestoreError),
+        // Not of the service: for keepers of workers on other machines.
+        ["worker", id] if *method == Method::DELETE => (Method::DELETE, Route::Ended(id)),
+        ["worker", id] => (Method::GET, Route::Alive(id)),
         _ => return Err(StatusCode::NOT_FOUND),
     };
     match *method == expected {
@@ -59,6 +66,8 @@ mod tests {
             ("POST", "runtime/init/error", Route::InitError),
             ("GET", "runtime/restore/next", Route::RestoreNext),
             ("POST", "runtime/restore/error", Route::RestoreError),
+            ("GET", "worker/w-1", Route::Alive("w-1")),
+            ("DELETE", "worker/w-1", Route::Ended("w-1")),
         ];
         for (method, path, route) in cases {
             let method: Method = method.parse().unwrap();
