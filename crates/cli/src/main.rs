@@ -5,9 +5,12 @@
 
 mod arguments;
 mod bench;
+mod descriptors;
 mod doctor;
+mod keys;
 mod output;
 mod serve;
+mod settings;
 
 use crate::{
     arguments::{Arguments, Command},
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let verdict = match arguments.command {
         Command::Bench(bench) => bench::run(bench, &output),
         Command::Doctor(doctor) => doctor::run(&doctor, &output),
+        Command::Keys(keys) => keys::run(keys, &output),
         Command::Serve(serve) => serve::run(&serve, &output),
     };
     match verdict {

@@ -9,6 +9,8 @@
 mod bench;
 mod doctor;
 #[cfg(unix)]
+mod keys;
+#[cfg(unix)]
 mod serve;
 mod usage;
 
@@ -21,6 +23,7 @@ fn outlast(arguments: &[&str]) -> Called {
         .args(arguments)
         .current_dir(folder.path())
         .env_remove("OUTLAST_DATA")
+        .env_remove("OUTLAST_CONFIG")
         .env("COLUMNS", "100")
         .output()
         .unwrap();

@@ -12,7 +12,7 @@ use crate::{
         listener::RuntimeListener,
         lock,
         push::{self, PushHost, Target, address::AddressPolicy, connect::Connector},
-        runtime::{self, RuntimeHost},
+        runtime::{self, Backlog, RuntimeHost},
     },
 };
 use hyper::{Request, body::Incoming};
@@ -216,6 +216,10 @@ impl Hosts for FunctionHosts {
     ) -> Option<BoxFuture<'static, Answer>> {
         let host = self.workers.get(&configuration.function().name, version)?;
         Some(Box::pin(async move { host.serve(request).await }))
+    }
+
+    fn backlogs(&self) -> Vec<(Function, Backlog)> {
+        self.workers.backlogs()
     }
 }
 

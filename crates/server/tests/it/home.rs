@@ -13,7 +13,9 @@ use outlast_engine::{
 };
 use outlast_server::{
     Options, Server,
+    auth::Access,
     catalogue::{Account, Catalogue},
+    tls::Tls,
 };
 use serde_json::{Value, json};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -58,6 +60,16 @@ impl Home {
     }
 
     pub(crate) async fn on(store: Arc<MemoryStore>, options: Options) -> Self {
+        Self::guarded(store, options, Access::open(), None).await
+    }
+
+    /// A server that lets only some in, perhaps encrypted.
+    pub(crate) async fn guarded(
+        store: Arc<MemoryStore>,
+        options: Options,
+        access: Access,
+        tls: Option<Tls>,
+    ) -> Self {
         let engine = Engine::open(Parts {
             store: store.clone() as Arc<dyn Store>,
             clock: Arc::new(EngineClock::tokio()),
@@ -75,7 +87,11 @@ impl Home {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         scripts.server.set(address).unwrap();
-        let server = Server::new(engine.clone(), catalogue.clone(), options);
+        let (served, functions) = (engine.clone(), catalogue.clone());
+        let mut server = Server::with_access(served, functions, access, options);
+        if let Some(tls) = tls {
+            server = server.with_tls(tls);
+        }
         let (end, ended) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Handle::current();
         let serving = runtime.spawn(async move {

@@ -17,4 +17,5 @@ mod invoke;
 mod lists;
 mod own;
 mod script;
+mod security;
 mod traffic;
