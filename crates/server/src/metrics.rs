@@ -6,7 +6,7 @@ use crate::{
     operation::{OPERATIONS, Operation},
 };
 use outlast_core::arn::Function;
-use outlast_engine::Health;
+use outlast_engine::{Health, store::Status};
 use std::{
     fmt::{Display, Write as _},
     sync::atomic::{AtomicU64, Ordering},
@@ -86,13 +86,18 @@ impl Metrics {
         let mut text = Text::default();
         self.requests(&mut text);
         engine(&mut text, &known.health);
-        text.family("outlast_functions", "gauge", "Functions there are.");
-        text.sample("outlast_functions", "", known.functions);
+        store(&mut text, &known.health.store);
+        let functions = known.functions;
+        text.single(
+            "outlast_functions",
+            "gauge",
+            "Functions there are.",
+            functions,
+        );
         backlogs(&mut text, &known.backlogs);
         if let Some(bytes) = resident_bytes() {
             let name = "process_resident_memory_bytes";
-            text.family(name, "gauge", "Memory the process holds.");
-            text.sample(name, "", bytes);
+            text.single(name, "gauge", "Memory the process holds.", bytes);
         }
         text.0
     }
@@ -150,81 +155,76 @@ impl Metrics {
 }
 
 fn engine(text: &mut Text, health: &Health) {
-    let store = &health.store;
     for (name, what, value) in [
+        ("executions_loaded", "Executions in memory.", health.loaded),
+        ("wakes_loaded", "Wakes in memory.", health.wakes),
         (
-            "outlast_executions_loaded",
-            "Executions in memory.",
-            count(health.loaded),
-        ),
-        (
-            "outlast_wakes_loaded",
-            "Wakes in memory.",
-            count(health.wakes),
-        ),
-        (
-            "outlast_executions_ready",
+            "executions_ready",
             "Executions in memory that wait for an invocation.",
-            count(health.ready),
+            health.ready,
         ),
+        ("invocations", "Invocations in flight.", health.invocations),
         (
-            "outlast_invocations",
-            "Invocations in flight.",
-            count(health.invocations),
-        ),
-        (
-            "outlast_executions_watched",
+            "executions_watched",
             "Executions whose end somebody waits for.",
-            count(health.watched),
+            health.watched,
         ),
         (
-            "outlast_intents_carried",
+            "intents_carried",
             "Intents being carried out.",
-            count(health.carried),
+            health.carried,
         ),
         (
-            "outlast_executions_quarantined",
+            "executions_quarantined",
             "Damaged executions.",
-            count(health.quarantined.len()),
+            health.quarantined.len(),
         ),
+    ] {
+        text.single(&format!("outlast_{name}"), "gauge", what, value);
+    }
+}
+
+fn store(text: &mut Text, store: &Status) {
+    let (full, poisoned) = (u64::from(store.full), store.poisoned.is_some().into());
+    for (name, kind, what, value) in [
         (
-            "outlast_store_index_lag_bytes",
+            "index_lag_bytes",
+            "gauge",
             "Bytes that are durable and not yet indexed.",
             store.index_lag_bytes,
         ),
         (
-            "outlast_store_disk_bytes",
+            "disk_bytes",
+            "gauge",
             "Bytes the store takes on disk.",
             store.disk_bytes,
         ),
         (
-            "outlast_store_full",
+            "full",
+            "gauge",
             "Whether the last commit found the disk full.",
-            u64::from(store.full),
+            full,
         ),
         (
-            "outlast_store_poisoned",
+            "poisoned",
+            "gauge",
             "Whether nothing is acknowledged any more.",
-            u64::from(store.poisoned.is_some()),
+            poisoned,
         ),
-    ] {
-        text.family(name, "gauge", what);
-        text.sample(name, "", value);
-    }
-    for (name, what, value) in [
         (
-            "outlast_store_syncs_total",
+            "syncs_total",
+            "counter",
             "Syncs that commits waited for.",
             store.syncs,
         ),
         (
-            "outlast_store_written_bytes_total",
+            "written_bytes_total",
+            "counter",
             "Bytes written to files.",
             store.written_bytes,
         ),
     ] {
-        text.family(name, "counter", what);
-        text.sample(name, "", value);
+        text.single(&format!("outlast_store_{name}"), kind, what, value);
     }
 }
 
@@ -267,6 +267,12 @@ impl Text {
         let _ = writeln!(self.0, "# HELP {name} {what}\n# TYPE {name} {kind}");
     }
 
+    /// A family of one sample.
+    fn single(&mut self, name: &str, kind: &str, what: &str, value: impl Display) {
+        self.family(name, kind, what);
+        self.sample(name, "", value);
+    }
+
     fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         let _ = match labels {
             "" => writeln!(self.0, "{name} {value}"),
@@ -281,10 +287,6 @@ fn escaped(value: &str) -> String {
         .replace('\\', r"\\")
         .replace('"', "\\\"")
         .replace('\n', r"\n")
-}
-
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// What the system says the process holds; nothing where it does not say.

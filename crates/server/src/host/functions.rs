@@ -32,6 +32,9 @@ use std::{
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 
+/// What a host is kept under.
+type NameAndVersion = (Arc<str>, Arc<str>);
+
 /// What every host shares.
 pub struct Shared {
     /// When an invocation began, and until when it may take.
@@ -58,7 +61,7 @@ impl fmt::Debug for Shared {
 pub struct FunctionHosts {
     shared: Shared,
     workers: RuntimeHosts,
-    listeners: Mutex<BTreeMap<(Arc<str>, Arc<str>), Listening>>,
+    listeners: Mutex<BTreeMap<NameAndVersion, Listening>>,
 }
 
 /// A listener of a function's own.
@@ -197,7 +200,7 @@ impl Hosts for FunctionHosts {
     }
 
     fn removed(&self, function: &str, version: Option<&str>) {
-        let gone = |(name, its): &(Arc<str>, Arc<str>)| {
+        let gone = |(name, its): &NameAndVersion| {
             **name == *function && version.is_none_or(|version| **its == *version)
         };
         for (host, _) in self.workers.backlogs() {
