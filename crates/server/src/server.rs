@@ -177,7 +177,8 @@ impl Server {
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert::<Peer>(known.peer());
             let api = api.clone();
-            async move { Ok::<_, Infallible>(api.answer(request).await) }
+            // Kept apart: a connection that is idle, as most are, has no room for a request.
+            Box::pin(async move { Ok::<_, Infallible>(api.answer(request).await) })
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -199,12 +199,16 @@ async fn bodies_that_make_no_sense_are_refused_and_the_server_goes_on() {
     let home = Home::new().await;
     let arn = home.start(json!([{"wait": 500}])).await;
     let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    let objects = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
+    let objects = format!(
+        "{}1{}",
+        "{\"ErrorMessage\":".repeat(100_000),
+        "}".repeat(100_000)
+    );
     let checkpoint = execution(&arn, "/checkpoint");
     let stop = execution(&arn, "/stop");
     let create = "/2015-03-31/functions".to_owned();
     for path in [&checkpoint, &stop, &create] {
-        for body in [
+        let bodies = [
             deep(100_000).into_bytes(),
             objects.clone().into_bytes(),
 b"{\"CheckpointToken\": \"\xff\", \"ErrorMessage\": \"\xff\", \"FunctionName\": \"\xff\"}".to_vec(),
@@ -214,9 +218,10 @@ b"{\"CheckpointToken\": \"\xff\", \"ErrorMessage\": \"\xff\", \"FunctionName\": 
             b"\0\0\0\0".to_vec(),
             b"nul".to_vec(),
             b"[1, 2".to_vec(),
-        ] {
+        ];
+        for (number, body) in bodies.into_iter().enumerate() {
             let reply = home.send(Method::POST, path, &[], body).await;
-            assert_eq!(reply.status, 400, "{path} {}", reply.text());
+            assert_eq!(reply.status, 400, "{path} {number} {}", reply.text());
             assert!(reply.header("x-amzn-errortype").is_some());
         }
     }
