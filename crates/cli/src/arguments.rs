@@ -2,7 +2,7 @@
 
 pub(crate) mod client;
 
-use clap::{Args, Parser, Subcommand, builder::RangedU64ValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Clients at the same time, at most.
@@ -13,6 +13,8 @@ const STEPS_MAX: u64 = 1_000_000;
 const EXECUTIONS_MAX: u64 = 100_000_000;
 /// A measurement lasts a day at most.
 const SECONDS_MAX: u64 = 86_400;
+/// A replaced key goes on for a year at most.
+const KEEP_HOURS_MAX: u64 = 8_760;
 /// A timer that is measured lasts an hour at most.
 const WAIT_SECONDS_MAX: u64 = 3_600;
 
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Check a data folder that no engine has open.
     Doctor(Doctor),
+    /// Make, list and revoke the keys of a data folder.
+    Keys(Keys),
     /// Serve the durable-execution API of AWS Lambda from a data folder.
     Serve(Serve),
     /// Run a program beside this one as a worker of a server.
@@ -251,27 +255,164 @@ pub(crate) struct Doctor {
 /// `outlast serve`
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The address to listen on.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4777")]
-    pub(crate) listen: SocketAddr,
-    /// The data folder.
+    /// A TOML file with settings; flags and the environment count more.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OUTLAST_CONFIG",
+        hide_env_values = true
+    )]
+    pub(crate) config: Option<PathBuf>,
+    /// The address to listen on; 127.0.0.1:4777 otherwise.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "OUTLAST_LISTEN",
+        hide_env_values = true
+    )]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The data folder; .outlast otherwise.
     #[arg(
         long,
         value_name = "FOLDER",
         env = "OUTLAST_DATA",
-        default_value = ".outlast",
         hide_env_values = true
     )]
-    pub(crate) data: PathBuf,
+    pub(crate) data: Option<PathBuf>,
     /// A JSON file with an object of function configurations by name, in the shape of AWS Lambda.
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OUTLAST_FUNCTIONS",
+        hide_env_values = true
+    )]
     pub(crate) functions: Option<PathBuf>,
+    /// The region of functions that do not say theirs; us-east-1 otherwise.
+    #[arg(
+        long,
+        value_name = "REGION",
+        env = "OUTLAST_REGION",
+        hide_env_values = true
+    )]
+    pub(crate) region: Option<String>,
+    /// The account of functions that do not say theirs; 000000000000 otherwise.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "OUTLAST_ACCOUNT",
+        hide_env_values = true
+    )]
+    pub(crate) account: Option<String>,
+    /// Whether a callback's id is enough to answer it; closed otherwise.
+    #[arg(
+        long,
+        value_name = "WHETHER",
+        env = "OUTLAST_CALLBACKS",
+        hide_env_values = true
+    )]
+    pub(crate) callbacks: Option<CallbacksFlag>,
+    /// A PEM file with the chain of certificates to serve TLS with.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OUTLAST_TLS_CERTIFICATE",
+        hide_env_values = true
+    )]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// A PEM file with the certificate's private key.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OUTLAST_TLS_KEY",
+        hide_env_values = true
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Open to everybody on this machine: no keys, loopback only.
     #[arg(long)]
     pub(crate) dev: bool,
     /// Let time stand still until a test skips it, as `CloudRunner::skip_time` does.
     #[arg(long, requires = "dev")]
     pub(crate) test_clock: bool,
+}
+
+/// Whether a callback's id is enough to answer it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum CallbacksFlag {
+    /// Whoever answers must be an operator.
+    Closed,
+    /// The id is enough.
+    Open,
+}
+
+/// `outlast keys`
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    /// The data folder.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        env = "OUTLAST_DATA",
+        default_value = ".outlast",
+        hide_env_values = true
+    )]
+    pub(crate) data: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key pair and show it, once.
+    Create(CreateKey),
+    /// List the key pairs, without their secrets.
+    Ls,
+    /// Make a key pair in the place of another, which goes on for a while.
+    Rotate(RotateKey),
+    /// Take a key pair away, at once.
+    Revoke(RevokeKey),
+}
+
+/// `outlast keys create`
+#[derive(Debug, Args)]
+pub(crate) struct CreateKey {
+    /// What it is good for.
+    #[arg(long)]
+    pub(crate) role: RoleFlag,
+    /// What you call it.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+/// `outlast keys rotate`
+#[derive(Debug, Args)]
+pub(crate) struct RotateKey {
+    /// The key pair to replace.
+    pub(crate) id: String,
+    /// Hours that the old one goes on.
+    #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = within::<u32>(0, KEEP_HOURS_MAX))]
+    pub(crate) keep_hours: u32,
+}
+
+/// `outlast keys revoke`
+#[derive(Debug, Args)]
+pub(crate) struct RevokeKey {
+    /// The key pair to take away.
+    pub(crate) id: String,
+}
+
+/// What a key is good for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RoleFlag {
+    /// Look at executions and functions.
+    Viewer,
+    /// Also start, stop and resume executions, answer callbacks, send signals.
+    Operator,
+    /// Run handlers, nothing else.
+    Worker,
+    /// Everything.
+    Admin,
 }
 
 fn within<T: TryFrom<u64> + Clone + Send + Sync>(min: u64, max: u64) -> RangedU64ValueParser<T> {

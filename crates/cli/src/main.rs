@@ -10,7 +10,9 @@ mod bench;
 mod client;
 mod commands;
 mod data;
+mod descriptors;
 mod doctor;
+mod keys;
 mod new;
 mod output;
 mod paint;
@@ -18,6 +20,7 @@ mod problem;
 mod reference;
 mod serve;
 mod service;
+mod settings;
 mod tree;
 mod worker;
 
@@ -52,6 +55,7 @@ fn run(command: Command, output: &Output) -> anyhow::Result<Verdict> {
     let asked = match command {
         Command::Bench(bench) => return bench::run(bench, output),
         Command::Doctor(doctor) => return doctor::run(&doctor, output),
+        Command::Keys(keys) => return keys::run(keys, output),
         Command::Serve(serve) => return serve::run(&serve, output),
         Command::Worker(worker) => return worker::run(worker, *output),
         Command::New(new) => return new::run(&new, *output),

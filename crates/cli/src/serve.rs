@@ -5,25 +5,33 @@
 
 use crate::{
     arguments::Serve,
+    descriptors,
     output::{Output, Report, Verdict},
+    settings::Settings,
 };
 use anyhow::{Context, anyhow, bail};
 use outlast_engine::{
     Engine, Known, Options as EngineOptions, Parts,
-    clock::{Clock, EngineClock, TestClock},
+    clock::{Clock, EngineClock, TestClock, WallClock},
     random::{Random, SystemRandom},
     store::{self, counted::Counted},
 };
 use outlast_server::{
-    Options, Server,
-    catalogue::{Account, Catalogue},
-    host::push::{address::AddressPolicy, connect::Tcp},
+    Server,
+    auth::Access,
+    catalogue::Catalogue,
+    host::push::connect::Tcp,
     hosting::{self, Hosting},
+    keys::StoredKeys,
+    tls::Tls,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, runtime::Handle, signal};
+
+/// Pause between two looks at the file of keys.
+const KEYS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where the server is, once it is there.
 #[derive(Serialize)]
@@ -31,6 +39,7 @@ struct Serving {
     endpoint: String,
     data: String,
     functions: Vec<String>,
+    access: &'static str,
 }
 
 impl Report for Serving {
@@ -44,6 +53,7 @@ impl Report for Serving {
             ("endpoint", self.endpoint.clone()),
             ("data", self.data.clone()),
             ("functions", functions),
+            ("access", self.access.to_owned()),
         ]
         .map(|(what, value)| (what.to_owned(), value))
         .into()
@@ -55,8 +65,12 @@ impl Report for Serving {
 /// # Errors
 /// When it may not serve like this, cannot begin, or the disk fails.
 pub(crate) fn run(serve: &Serve, output: &Output) -> anyhow::Result<Verdict> {
-    check(serve)?;
-    let functions = match &serve.functions {
+    let mut settings = Settings::of(serve)?;
+    let most = descriptors::for_connections();
+    settings.options.connections_max = settings.options.connections_max.min(most);
+    settings.options.test_clock = serve.test_clock.then(Arc::<TestClock>::default);
+    let access = access(&settings)?;
+    let functions = match &settings.functions {
         Some(file) => read(file)?,
         None => Map::new(),
     };
@@ -64,23 +78,28 @@ pub(crate) fn run(serve: &Serve, output: &Output) -> anyhow::Result<Verdict> {
         .enable_all()
         .build()
         .context("the threads cannot be started")?;
-    runtime.block_on(until_the_end(serve, functions, *output))?;
+    runtime.block_on(until_the_end(settings, access, functions, *output))?;
     Ok(Verdict::Good)
 }
 
-/// Whether anybody may be let in.
-fn check(serve: &Serve) -> anyhow::Result<()> {
-    if !serve.dev {
+/// Who is let in.
+fn access(settings: &Settings) -> anyhow::Result<Access> {
+    let ip = settings.listen.ip();
+    if settings.dev {
+        if !ip.to_canonical().is_loopback() {
+            bail!("--dev lets everybody in, so it listens on loopback only, not on {ip}");
+        }
+        return Ok(Access::open());
+    }
+    let credentials = settings.credentials()?;
+    if credentials.is_empty() {
         bail!(
-            "serving needs keys in the configuration, and there are none: \
-             add --dev to serve everybody on this machine without keys"
+            "serving needs keys, and there are none: make one with `outlast keys create --role \
+             admin`, or add --dev to serve everybody on this machine without keys"
         );
     }
-    let ip = serve.listen.ip();
-    if !ip.to_canonical().is_loopback() {
-        bail!("--dev lets everybody in, so it listens on loopback only, not on {ip}");
-    }
-    Ok(())
+    let clock = Arc::new(WallClock);
+    Ok(Access::closed(credentials, settings.callbacks, clock))
 }
 
 /// The configurations in a file, by name.
@@ -91,74 +110,36 @@ fn read(file: &Path) -> anyhow::Result<Map<String, Value>> {
         .with_context(|| format!("{shown} is not a JSON object of functions by name"))
 }
 
-/// The engine on a data folder.
-async fn open(
-    data: &Path,
-    clock: &Arc<dyn Clock>,
-    random: &Arc<dyn Random>,
-) -> anyhow::Result<Engine> {
-    let shown = data.display();
-    let store = store::open(data).with_context(|| format!("{shown} cannot be opened"))?;
-    let engine = Engine::open(Parts {
-        store: Arc::new(Counted::new(store)),
-        clock: clock.clone(),
-        random: random.clone(),
-        options: EngineOptions {
-            known: Known::ByCatalogue,
-            ..EngineOptions::default()
-        },
-    });
-    engine
-        .await
-        .with_context(|| format!("{shown} cannot be used"))
-}
-
 async fn until_the_end(
-    serve: &Serve,
+    settings: Settings,
+    access: Access,
     functions: Map<String, Value>,
     output: Output,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(serve.listen)
+    let listener = TcpListener::bind(settings.listen)
         .await
-        .with_context(|| format!("{} cannot be listened on", serve.listen))?;
-    let data = serve.data.display().to_string();
-    let test_clock = serve.test_clock.then(Arc::<TestClock>::default);
-    let clock: Arc<dyn Clock> = match &test_clock {
-        Some(clock) => clock.clone(),
-        None => Arc::new(EngineClock::system()),
-    };
-    let random: Arc<dyn Random> = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
-    let engine = open(&serve.data, &clock, &random).await?;
-    let hosting = Hosting::new(hosting::Parts {
-        clock,
-        random,
-        policy: Arc::new(AddressPolicy::with_loopback()),
-        connector: Arc::new(Tcp),
-    });
-    let catalogue = Catalogue::open(engine.clone(), Arc::new(hosting), Account::default())?;
-    for (name, configuration) in functions {
-        let Value::Object(members) = configuration else {
-            bail!("function {name}: its configuration is not an object");
-        };
-        catalogue.put(&name, members).await?;
-    }
-    let endpoint = format!("http://{}", listener.local_addr()?);
+        .with_context(|| format!("{} cannot be listened on", settings.listen))?;
+    let tls = settings.tls.as_ref();
+    let tls = tls.map(|files| Tls::from_files(&files.certificate, &files.key));
+    let tls = tls.transpose()?;
+    let (engine, catalogue) = open(&settings, functions).await?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let endpoint = format!("{scheme}://{}", listener.local_addr()?);
     let runner = engine.clone();
     let running = Handle::current().spawn(async move { runner.run().await });
     output.report(&Serving {
         endpoint: endpoint.clone(),
-        data,
+        data: settings.data.display().to_string(),
         functions: catalogue.names(),
+        access: if settings.dev { "open" } else { "keys" },
     })?;
-    output.note(&environment(&endpoint));
-    let server = Server::new(
-        engine.clone(),
-        catalogue,
-        Options {
-            test_clock,
-            ..Options::default()
-        },
-    );
+    output.note(&environment(&endpoint, &settings));
+    let options = settings.options.clone();
+    let mut server = Server::with_access(engine.clone(), catalogue, access.clone(), options);
+    if let Some(tls) = tls {
+        server = server.with_tls(tls);
+    }
+    let watching = Handle::current().spawn(watch(settings, access, output));
     let mut failure = None;
     let ended = async {
         tokio::select! {
@@ -170,26 +151,96 @@ async fn until_the_end(
     };
     server.serve(listener, ended).await;
     running.abort();
+    watching.abort();
     match failure {
         Some(reason) => Err(anyhow!("the engine stopped: {reason}")),
         None => Ok(()),
     }
 }
 
+/// The engine on the data folder, and the functions there are.
+async fn open(
+    settings: &Settings,
+    functions: Map<String, Value>,
+) -> anyhow::Result<(Engine, Catalogue)> {
+    let data = settings.data.display();
+    let store = store::open(&settings.data).with_context(|| format!("{data} cannot be opened"))?;
+    let clock: Arc<dyn Clock> = match &settings.options.test_clock {
+        Some(clock) => clock.clone(),
+        None => Arc::new(EngineClock::system()),
+    };
+    let random: Arc<dyn Random> = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
+    let engine = Engine::open(Parts {
+        store: Arc::new(Counted::new(store)),
+        clock: clock.clone(),
+        random: random.clone(),
+        options: EngineOptions {
+            known: Known::ByCatalogue,
+            quotas: settings.quotas.clone(),
+            invocations_max: settings.invocations_max,
+            ..EngineOptions::default()
+        },
+    });
+    let engine = engine
+        .await
+        .with_context(|| format!("{data} cannot be used"))?;
+    let hosting = Hosting::new(hosting::Parts {
+        clock,
+        random,
+        policy: Arc::new(settings.policy.clone()),
+        connector: Arc::new(Tcp),
+    });
+    let account = settings.account.clone();
+    let catalogue = Catalogue::open(engine.clone(), Arc::new(hosting), account)?;
+    for (name, configuration) in functions {
+        let Value::Object(members) = configuration else {
+            bail!("function {name}: its configuration is not an object");
+        };
+        catalogue.put(&name, members).await?;
+    }
+    Ok((engine, catalogue))
+}
+
+/// Lets in whoever got a key, and nobody whose key was taken away, while the server runs.
+async fn watch(settings: Settings, access: Access, output: Output) {
+    let mut seen = None;
+    loop {
+        let changed = StoredKeys::changed(&settings.data);
+        if changed != seen {
+            match settings.credentials() {
+                Ok(credentials) => {
+                    access.replace(credentials);
+                    seen = changed;
+                }
+                Err(error) => {
+                    // What was known before goes on: a typing error must not shut everybody out.
+                    output.note(&format!("the keys were not read again: {error:#}"));
+                    seen = changed;
+                }
+            }
+        }
+        tokio::time::sleep(KEYS_PAUSE).await;
+    }
+}
+
 /// What the AWS CLI and the AWS SDKs need in their environment.
-fn environment(endpoint: &str) -> String {
-    let account = Account::default();
-    format!(
+fn environment(endpoint: &str, settings: &Settings) -> String {
+    let region = &settings.account.region;
+    let mut text = format!(
         "\nfor the AWS CLI and the AWS SDKs:\n\
          export AWS_ENDPOINT_URL_LAMBDA={endpoint}\n\
-         export AWS_REGION={region} AWS_DEFAULT_REGION={region}\n\
-         export AWS_ACCESS_KEY_ID=dev\n\
-         export AWS_SECRET_ACCESS_KEY=dev\n\n\
-         for the workers of a function:\n\
-         export AWS_LAMBDA_RUNTIME_API={address}/functions/NAME\n",
-        region = account.region,
-        address = endpoint.trim_start_matches("http://"),
-    )
+         export AWS_REGION={region} AWS_DEFAULT_REGION={region}\n"
+    );
+    if settings.dev {
+        text += "export AWS_ACCESS_KEY_ID=dev\nexport AWS_SECRET_ACCESS_KEY=dev\n";
+        let address = endpoint.trim_start_matches("http://");
+        text += "\nfor the workers of a function:\nexport AWS_LAMBDA_RUNTIME_API=";
+        text += &format!("{address}/functions/NAME\n");
+    } else if settings.tls.is_none() && !settings.listen.ip().to_canonical().is_loopback() {
+        text += "\nnothing is encrypted: give it --tls-certificate and --tls-key, or something in \
+                 front of it that encrypts\n";
+    }
+    text
 }
 
 /// Resolves when somebody wants the program to end.

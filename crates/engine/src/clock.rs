@@ -39,6 +39,16 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
+/// The system's clock, as it is set now: for whoever compares with the clocks of others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WallClock;
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        wall_time()
+    }
+}
+
 /// Wall time at a moment, plus what has passed since.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineClock {

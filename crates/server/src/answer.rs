@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
     HeaderMap, Response, StatusCode,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
+    header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use serde::Serialize;
 use serde_json::{
@@ -25,6 +25,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Seconds after which a throttled client may try again.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
+/// How a client may say who it is.
+const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
+/// What Prometheus reads.
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4");
 /// Most answers fit into this without growing.
 const BODY_BYTES: usize = 1_024;
 
@@ -33,6 +37,13 @@ pub(crate) fn raw(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, JSON);
+    answer
+}
+
+/// An answer that Prometheus reads.
+pub(crate) fn metrics(text: String) -> Answer {
+    let mut answer = raw(StatusCode::OK, text);
+    answer.headers_mut().insert(CONTENT_TYPE, METRICS);
     answer
 }
 
@@ -83,6 +94,9 @@ pub(crate) fn refusal(error: &ApiError) -> Answer {
     headers.insert(ERROR_TYPE, HeaderValue::from_static(error.name));
     if throttled {
         headers.insert(RETRY_AFTER, RETRY_SECONDS);
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, BEARER);
     }
     answer
 }

@@ -13,8 +13,11 @@ mod own;
 
 use crate::{
     answer::{Answer, Answered, identify, refusal},
+    auth::{Access, Caller},
     catalogue::Catalogue,
     error::ApiError,
+    metrics::Metrics,
+    operation::Operation,
     route::{Query, Route, route},
     server::Options,
 };
@@ -30,7 +33,10 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 /// Bodies up to this many bytes are not counted: they are there at once, or cost little.
 const SMALL_BODY_BYTES: usize = 16_384;
@@ -44,6 +50,8 @@ pub(crate) struct Api {
     engine: Engine,
     catalogue: Catalogue,
     options: Arc<Options>,
+    access: Access,
+    metrics: Metrics,
     /// Places for calls that nobody waits for.
     background: Arc<Semaphore>,
     /// Pieces of room for bodies that are being received.
@@ -59,7 +67,12 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Api {
-    pub(crate) fn new(engine: Engine, catalogue: Catalogue, options: Arc<Options>) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        catalogue: Catalogue,
+        access: Access,
+        options: Arc<Options>,
+    ) -> Self {
         // Even the largest body must find room when it is alone.
         let bodies_bytes = options.bodies_bytes_max.max(options.body_bytes_max);
         let rooms = bodies_bytes
@@ -71,30 +84,59 @@ impl Api {
             requests: RequestIds::new(&engine.random()),
             engine,
             catalogue,
+            access,
+            metrics: Metrics::new(),
             options,
         }
     }
 
     /// Answers a request, whatever it is.
     pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let answered = self.respond(request).await;
+        let begun = Instant::now();
+        let uri = request.uri().clone();
+        let routed = route(request.method(), uri.path());
+        let operation = routed.as_ref().ok().map(Operation::of);
+        let answered = match routed {
+            Ok(Route::Runtime(function)) => self.work(&function, request).await,
+            Ok(route) => self.respond(route, request).await,
+            Err(error) => Err(error.into()),
+        };
         let mut answer = answered.unwrap_or_else(|error| refusal(&error));
         identify(&mut answer, &self.requests.next());
+        let status = answer.status().as_u16();
+        self.metrics.answered(operation, status, begun.elapsed());
         answer
     }
 
-    async fn respond(&self, request: Request<Incoming>) -> Answered {
-        let is_runtime = matches!(
-            route(request.method(), request.uri().path()),
-            Ok(Route::Runtime(_))
-        );
-        if is_runtime {
-            // The host reads the body itself, or never.
-            return self.runtime(request).await;
+    /// Lets a worker ask for calls of a function. The host reads the body itself, or never: so a
+    /// signature, which covers it, cannot be verified here.
+    async fn work(&self, function: &str, request: Request<Incoming>) -> Answered {
+        let operation = Operation::RuntimeApi;
+        match self.access.caller(operation, request.headers())? {
+            Caller::Known(role) => self.access.permit(role, operation)?,
+            Caller::Signed(..) => {
+                let message = "the Runtime API is asked with a bearer token, not with a signature";
+                return Err(ApiError::of_caller(
+                    403,
+                    "IncompleteSignatureException",
+                    message,
+                ));
+            }
         }
+        self.runtime(function, request).await
+    }
+
+    async fn respond(&self, route: Route<'_>, request: Request<Incoming>) -> Answered {
+        let operation = Operation::of(&route);
         let (parts, body) = request.into_parts();
-        let route = route(&parts.method, parts.uri.path())?;
+        let caller = self.access.caller(operation, &parts.headers)?;
+        if let Caller::Known(role) = &caller {
+            // Nobody sends a body for nothing.
+            self.access.permit(*role, operation)?;
+        }
         let body = self.read(&parts, body).await?;
+        self.access
+            .permit(caller.proven(&parts, &body)?, operation)?;
         let asked = Asked {
             headers: &parts.headers,
             query: Query::new(parts.uri.query()),
@@ -113,6 +155,7 @@ impl Api {
             Route::Signal(arn, name) => self.signal(&arn, &name, asked.body).await,
             Route::Logs(function, action) => self.logs(&function, action, &asked).await,
             Route::Health => self.health(),
+            Route::Metrics => Ok(self.metrics()),
             Route::Runtime(_) => Err(crate::route::RouteError::Unknown.into()),
         }
     }

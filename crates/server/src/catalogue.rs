@@ -11,7 +11,7 @@ pub use configuration::FunctionConfiguration;
 pub(crate) use configuration::Members;
 pub(crate) use entry::Entry;
 
-use crate::{answer::Answer, error::ApiError};
+use crate::{answer::Answer, error::ApiError, host::runtime::Backlog};
 use hyper::{Request, body::Incoming};
 use outlast_core::{
     Outcome, Rejection,
@@ -71,6 +71,11 @@ pub trait Hosts: Send + Sync + 'static {
         _request: Request<Incoming>,
     ) -> Option<BoxFuture<'static, Answer>> {
         None
+    }
+
+    /// How much there is to do for each version of a function, as far as it is known here.
+    fn backlogs(&self) -> Vec<(Function, Backlog)> {
+        Vec::new()
     }
 }
 
@@ -304,6 +309,10 @@ impl Catalogue {
     }
 
     /// Who answers a request of the Lambda Runtime API for this function.
+    pub(crate) fn backlogs(&self) -> Vec<(Function, Backlog)> {
+        self.inner.hosts.backlogs()
+    }
+
     pub(crate) fn runtime(
         &self,
         reference: &FunctionReference,

@@ -49,6 +49,16 @@ impl ApiError {
         }
     }
 
+    /// A caller who is not known, or may not ask for this.
+    pub(crate) fn of_caller(status: u16, name: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            name,
+            status,
+            member: "message",
+            message: message.into(),
+        }
+    }
+
     /// Something that is there already, or is still needed.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self {

@@ -12,11 +12,11 @@ use crate::{
         hosts::RuntimeHosts,
         listener::RuntimeListener,
         push::{self, PushHost, SLACK_DEFAULT, Target, address::AddressPolicy, connect::Connector},
-        runtime::{self, RuntimeHost, WAITING_MAX_DEFAULT, refused},
+        runtime::{self, Backlog, RuntimeHost, WAITING_MAX_DEFAULT, refused},
     },
 };
 use hyper::{Request, StatusCode, body::Incoming};
-use outlast_core::{Outcome, intent::InvokeOutcome, wire::ErrorObject};
+use outlast_core::{Outcome, arn::Function, intent::InvokeOutcome, wire::ErrorObject};
 use outlast_engine::{
     clock::Clock,
     invoker::{BoxFuture, Call, Invoker, PlainCall},
@@ -223,6 +223,10 @@ impl Hosts for Hosting {
             }
             !gone
         });
+    }
+
+    fn backlogs(&self) -> Vec<(Function, Backlog)> {
+        self.hosts.backlogs()
     }
 
     fn runtime(

@@ -44,6 +44,8 @@ pub enum Route<'a> {
     Runtime(Cow<'a, str>),
     /// How the server is.
     Health,
+    /// What the server has counted.
+    Metrics,
 }
 
 /// What the service can be asked about an execution.
@@ -159,6 +161,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, RouteError
         LAMBDA => functions(method, rest),
         "outlast" => own(method, rest),
         "functions" => runtime(rest),
+        "metrics" if rest.is_empty() && method == Method::GET => Ok(Route::Metrics),
         "health" if rest.is_empty() && method == Method::GET => Ok(Route::Health),
         _ => Err(RouteError::Unknown),
     }

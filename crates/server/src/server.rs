@@ -3,12 +3,20 @@
 //! It knows nothing of what is asked; `api` answers. Whoever serves a listener decides when it
 //! ends, and what else ends before it.
 
-use crate::{api::Api, catalogue::Catalogue, host::peer, logs::Logs};
+use crate::{
+    api::Api,
+    auth::Access,
+    catalogue::Catalogue,
+    host::peer::{Connection, Peer},
+    logs::Logs,
+    tls::Tls,
+};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlast_engine::{Engine, clock::TestClock};
 use std::{convert::Infallible, fmt, future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
@@ -64,25 +72,50 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Server {
     api: Arc<Api>,
+    access: Access,
+    tls: Option<Tls>,
     options: Arc<Options>,
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
+            .field("access", &self.access)
+            .field("tls", &self.tls)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }
 
 impl Server {
-    /// A server for an engine, with the functions of a catalogue.
+    /// A server for an engine, with the functions of a catalogue, open to everybody on this
+    /// machine and to nobody else.
     pub fn new(engine: Engine, catalogue: Catalogue, options: Options) -> Self {
+        Self::with_access(engine, catalogue, Access::open(), options)
+    }
+
+    /// A server that lets these in.
+    pub fn with_access(
+        engine: Engine,
+        catalogue: Catalogue,
+        access: Access,
+        options: Options,
+    ) -> Self {
         let options = Arc::new(options);
+        let api = Api::new(engine, catalogue, access.clone(), options.clone());
         Self {
-            api: Arc::new(Api::new(engine, catalogue, options.clone())),
+            api: Arc::new(api),
+            access,
+            tls: None,
             options,
         }
+    }
+
+    /// The same, encrypted.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
     }
 
     /// Serves a listener until `shutdown` resolves; then takes no more connections and gives the
@@ -113,22 +146,44 @@ impl Server {
     async fn connection(
         self,
         stream: TcpStream,
-        mut ending: watch::Receiver<()>,
+        ending: watch::Receiver<()>,
         _place: OwnedSemaphorePermit,
     ) {
         // Answers are one write each: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
-        // Workers may ask for their calls here: their hosts want to know who is at the other end.
         let ends = stream.peer_addr().ok().zip(stream.local_addr().ok());
-        let other_end = ends.map(|(remote, local)| peer::Connection::new(remote, local));
-        let peer = other_end.as_ref().map(peer::Connection::peer);
+        let Some((remote, local)) = ends else {
+            return;
+        };
+        // Whatever address the listener has: what is open is open to this machine only.
+        if self.access.is_open() && !local.ip().to_canonical().is_loopback() {
+            tracing::warn!(%remote, "a connection from elsewhere was refused: there are no keys");
+            return;
+        }
+        // Whoever asks for work here is missed when the connection closes.
+        let known = Connection::new(remote, local);
+        let Some(tls) = self.tls.clone() else {
+            return self.exchange(stream, &known, ending).await;
+        };
+        let greeting = tls.accept(stream);
+        match tokio::time::timeout(self.options.header_timeout, greeting).await {
+            Ok(Ok(stream)) => self.exchange(stream, &known, ending).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a connection was not encrypted"),
+            Err(_) => tracing::debug!("a connection took too long to be encrypted"),
+        }
+    }
+
+    /// Answers the requests of one connection, until it or the server ends.
+    async fn exchange<S>(self, stream: S, known: &Connection, mut ending: watch::Receiver<()>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
         let api = self.api;
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let api = api.clone();
-            if let Some(peer) = peer.clone() {
-                request.extensions_mut().insert(peer);
-            }
-            async move { Ok::<_, Infallible>(api.answer(request).await) }
+            request.extensions_mut().insert::<Peer>(known.peer());
+            // Kept apart: a connection that is idle, as most are, has no room for a request.
+            Box::pin(async move { Ok::<_, Infallible>(api.answer(request).await) })
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -145,7 +200,6 @@ impl Server {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke");
         }
-        drop(other_end);
     }
 }
 

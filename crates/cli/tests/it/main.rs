@@ -13,6 +13,7 @@ mod client;
 mod doctor;
 #[cfg(unix)]
 mod handler;
+mod keys;
 mod new;
 #[cfg(unix)]
 mod serve;
@@ -34,6 +35,7 @@ fn outlast(arguments: &[&str]) -> Called {
         .env_remove("OUTLAST_ENDPOINT")
         .env_remove("OUTLAST_TOKEN")
         .env_remove("AWS_ENDPOINT_URL_LAMBDA")
+        .env_remove("OUTLAST_CONFIG")
         .env("COLUMNS", "100")
         .output()
         .unwrap();

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-struct Serving(Child);
+pub(crate) struct Serving(pub(crate) Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -17,17 +17,20 @@ impl Drop for Serving {
 
 /// Starts the program in a folder; gives it and the address it listens on.
 fn serve(folder: &std::path::Path, more: &[&str]) -> (Serving, String) {
+    let dev = ["--dev", "--listen", "127.0.0.1:0", "--data", "data"];
+    start(folder, &[&dev, more].concat(), &[])
+}
+
+/// The same with these flags and this environment only.
+pub(crate) fn start(
+    folder: &std::path::Path,
+    flags: &[&str],
+    environment: &[(&str, &str)],
+) -> (Serving, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
-        .args([
-            "--json",
-            "serve",
-            "--dev",
-            "--listen",
-            "127.0.0.1:0",
-            "--data",
-            "data",
-        ])
-        .args(more)
+        .args(["--json", "serve"])
+        .args(flags)
+        .envs(environment.iter().copied())
         .current_dir(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -38,11 +41,11 @@ fn serve(folder: &std::path::Path, more: &[&str]) -> (Serving, String) {
     BufReader::new(stdout).read_line(&mut line).unwrap();
     let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
     let endpoint = serving["endpoint"].as_str().unwrap();
-    let address = endpoint.strip_prefix("http://").unwrap().to_owned();
+    let address = endpoint.split_once("://").unwrap().1.to_owned();
     (Serving(child), address)
 }
 
-fn request(address: &str, head: &str, body: &str) -> String {
+pub(crate) fn request(address: &str, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(
@@ -93,6 +96,9 @@ fn without_keys_it_serves_nobody_but_this_machine() {
     let closed = outlast(&["serve"]);
     assert_eq!(closed.code, Some(1));
     assert!(closed.stderr.contains("--dev"), "{closed:?}");
+    let closed = outlast(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(closed.code, Some(1));
+    assert!(closed.stderr.contains("outlast keys create"), "{closed:?}");
     let open = outlast(&["serve", "--dev", "--listen", "0.0.0.0:0"]);
     assert_eq!(open.code, Some(1));
     assert!(open.stderr.contains("loopback"), "{open:?}");
@@ -128,4 +134,40 @@ fn a_file_that_makes_no_sense_is_said_so() {
         assert_eq!(called.code, Some(1));
         assert!(called.stderr.contains(expected), "{called:?}");
     }
+}
+
+/// A connection that says nothing costs little, and others are served beside ten thousand of them.
+#[cfg(target_os = "linux")]
+#[test]
+fn ten_thousand_idle_connections_cost_little_memory() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, all);
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let count = most.saturating_sub(1_000).min(10_000);
+    let folder = tempfile::tempdir().unwrap();
+    let (serving, address) = serve(folder.path(), &[]);
+    let resident = || {
+        let status = format!("/proc/{}/status", serving.0.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap()
+    };
+    request(&address, "GET /health", "");
+    let before = resident();
+    let idle: Vec<TcpStream> = (0..count)
+        .map(|_| TcpStream::connect(&address).unwrap())
+        .collect();
+    let health = request(&address, "GET /health", "");
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    let grown = resident().saturating_sub(before);
+    assert!(grown < count * 24, "{grown} KiB for {count} connections");
+    drop(idle);
+    let health = request(&address, "GET /health", "");
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
 }

@@ -15,6 +15,7 @@ fn the_help_names_every_command() {
     Commands:
       bench        Measure the embedded engine on this machine, beside what its disk can do
       doctor       Check a data folder that no engine has open
+      keys         Make, list and revoke the keys of a data folder
       serve        Serve the durable-execution API of AWS Lambda from a data folder
       worker       Run a program beside this one as a worker of a server
       new          Make a small Rust project that runs

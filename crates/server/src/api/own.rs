@@ -2,9 +2,10 @@
 
 use super::{Api, callback::payload, execution::writable, number};
 use crate::{
-    answer::{Answered, empty, json},
+    answer::{Answer, Answered, empty, json},
     error::ApiError,
-    route::{OwnAction, Query, Route, RouteError, route},
+    metrics::Known,
+    route::{OwnAction, Query, RouteError},
 };
 use bytes::Bytes;
 use hyper::{Request, StatusCode, body::Incoming};
@@ -165,12 +166,17 @@ impl Api {
         json(status, &health)
     }
 
-    /// Hands a request of the Lambda Runtime API to whoever hosts the function.
-    pub(super) async fn runtime(&self, request: Request<Incoming>) -> Answered {
-        let route = route(request.method(), request.uri().path())?;
-        let Route::Runtime(function) = route else {
-            return Err(RouteError::Unknown.into());
+    pub(super) fn metrics(&self) -> Answer {
+        let known = Known {
+            health: self.engine.health(),
+            functions: self.catalogue.names().len(),
+            backlogs: self.catalogue.backlogs(),
         };
+        crate::answer::metrics(self.metrics.text(&known))
+    }
+
+    /// Hands a request of the Lambda Runtime API to whoever hosts the function.
+    pub(super) async fn runtime(&self, function: &str, request: Request<Incoming>) -> Answered {
         let reference: FunctionReference = function.parse()?;
         let serving = self.catalogue.runtime(&reference, request)?;
         match serving {

@@ -13,7 +13,9 @@ use outlast_engine::{
 };
 use outlast_server::{
     Options, Server,
+    auth::Access,
     catalogue::{Account, Catalogue, Hosts},
+    tls::Tls,
 };
 use serde_json::{Value, json};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -58,22 +60,39 @@ impl Home {
     }
 
     pub(crate) async fn on(store: Arc<MemoryStore>, options: Options) -> Self {
-        let scripts = Scripts::default();
-        let hosts = Arc::new(scripts.clone());
-        Self::made_of(store, options, scripts, hosts).await
+        Self::guarded(store, options, Access::open(), None).await
     }
 
     /// A server without functions, with these hosts.
     pub(crate) async fn hosted(hosts: Arc<dyn Hosts>) -> Self {
         let store = Arc::new(MemoryStore::new());
-        Self::made_of(store, Options::default(), Scripts::default(), hosts).await
+        let guard = (Access::open(), None);
+        Self::made_of(
+            store,
+            Options::default(),
+            guard,
+            (Scripts::default(), hosts),
+        )
+        .await
+    }
+
+    /// A server that lets only some in, perhaps encrypted.
+    pub(crate) async fn guarded(
+        store: Arc<MemoryStore>,
+        options: Options,
+        access: Access,
+        tls: Option<Tls>,
+    ) -> Self {
+        let scripts = Scripts::default();
+        let hosts = Arc::new(scripts.clone());
+        Self::made_of(store, options, (access, tls), (scripts, hosts)).await
     }
 
     async fn made_of(
         store: Arc<MemoryStore>,
         options: Options,
-        scripts: Scripts,
-        hosts: Arc<dyn Hosts>,
+        (access, tls): (Access, Option<Tls>),
+        (scripts, hosts): (Scripts, Arc<dyn Hosts>),
     ) -> Self {
         let engine = Engine::open(Parts {
             store: store.clone() as Arc<dyn Store>,
@@ -90,7 +109,11 @@ impl Home {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         scripts.server.set(address).unwrap();
-        let server = Server::new(engine.clone(), catalogue.clone(), options);
+        let (served, functions) = (engine.clone(), catalogue.clone());
+        let mut server = Server::with_access(served, functions, access, options);
+        if let Some(tls) = tls {
+            server = server.with_tls(tls);
+        }
         let (end, ended) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Handle::current();
         let serving = runtime.spawn(async move {

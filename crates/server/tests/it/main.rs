@@ -18,4 +18,5 @@ mod invoke;
 mod lists;
 mod own;
 mod script;
+mod security;
 mod traffic;

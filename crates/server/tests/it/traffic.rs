@@ -201,3 +201,108 @@ async fn an_engine_that_has_stopped_is_a_fault_of_the_service() {
     let reply = home.post(&execution(&arn, "/stop"), "").await;
     reply.refused(500, "ServiceException");
 }
+
+/// Bodies that no operation understands, and what each operation says to them.
+#[tokio::test]
+async fn bodies_that_make_no_sense_are_refused_and_the_server_goes_on() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"wait": 500}])).await;
+    let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    let objects = format!(
+        "{}1{}",
+        "{\"ErrorMessage\":".repeat(100_000),
+        "}".repeat(100_000)
+    );
+    let checkpoint = execution(&arn, "/checkpoint");
+    let stop = execution(&arn, "/stop");
+    let create = "/2015-03-31/functions".to_owned();
+    for path in [&checkpoint, &stop, &create] {
+        let bodies = [
+            deep(100_000).into_bytes(),
+            objects.clone().into_bytes(),
+b"{\"CheckpointToken\": \"\xff\", \"ErrorMessage\": \"\xff\", \"FunctionName\": \"\xff\"}".to_vec(),
+            b"{\"ErrorMessage\": \"\xc3(\", \"FunctionName\": \"\xc3(\"}".to_vec(),
+            b"{\"CheckpointToken\": \"\\ud800\", \"ErrorMessage\": \"\\ud800\", \"FunctionName\": \"\\ud800\"}".to_vec(),
+            b"{\"CheckpointToken\":".to_vec(),
+            b"\0\0\0\0".to_vec(),
+            b"nul".to_vec(),
+            b"[1, 2".to_vec(),
+        ];
+        for (number, body) in bodies.into_iter().enumerate() {
+            let reply = home.send(Method::POST, path, &[], body).await;
+            assert_eq!(reply.status, 400, "{path} {number} {}", reply.text());
+            assert!(reply.header("x-amzn-errortype").is_some());
+        }
+    }
+    for (bad, kind) in [
+        (b"\"\xff\"".to_vec(), "InvalidRequestContentException"),
+        (b"{".to_vec(), "InvalidRequestContentException"),
+    ] {
+        let path = "/2015-03-31/functions/play:$LATEST/invocations";
+        let reply = home.send(Method::POST, path, &[], bad).await;
+        reply.refused(400, kind);
+    }
+    assert_eq!(home.describe(&arn).await["Status"], "RUNNING");
+}
+
+#[tokio::test]
+async fn a_body_that_ends_too_early_changes_nothing() {
+    let home = Home::new().await;
+    for (length, body) in [
+        (100, "{\"FunctionName\": \"half\"}"),
+        (25, "{\"FunctionName\": \"half\"}"),
+    ] {
+        let mut stream = TcpStream::connect(home.client.0).await.unwrap();
+        let head = format!(
+            "POST /2015-03-31/functions HTTP/1.1\r\nhost: h\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
+    }
+    let reply = home.get("/2015-03-31/functions/half").await;
+    reply.refused(404, "ResourceNotFoundException");
+}
+
+#[tokio::test]
+async fn ids_that_nobody_gave_out_are_unknown_or_malformed_and_never_a_fault() {
+    let home = Home::new().await;
+    let arn = home.start(json!([{"wait": 500}])).await;
+    let other =
+        arn.rsplit_once('/').unwrap().0.to_owned() + "/00000000-0000-0000-0000-000000000000";
+    let mut random = outlast_core::random::SplitMix64::new(1);
+    let pieces = [
+        "arn", ":", "/", "%", "a", "0", "-", "$LATEST", "function", "lambda", "é", " ", "",
+    ];
+    let mut ids = vec![other];
+    for _ in 0..300 {
+        let length = random.next_u64() % 12 + 1;
+        let piece = |_| pieces[usize::try_from(random.next_u64()).unwrap() % pieces.len()];
+        ids.push((0..length).map(piece).collect());
+    }
+    for id in ids {
+        let body = json!({"CheckpointToken": "AAAA"}).to_string();
+        for (method, path, body) in [
+            (Method::GET, execution(&id, ""), String::new()),
+            (Method::GET, execution(&id, "/history"), String::new()),
+            (Method::POST, execution(&id, "/stop"), String::new()),
+            (Method::POST, execution(&id, "/checkpoint"), body),
+            (
+                Method::GET,
+                execution(&id, "/state?CheckpointToken=AAAA"),
+                String::new(),
+            ),
+        ] {
+            let reply = home.send(method, &path, &[], body).await;
+            let status = reply.status.as_u16();
+            assert!(
+                matches!(status, 400 | 404),
+                "{path} {status} {}",
+                reply.text()
+            );
+        }
+    }
+    assert_eq!(home.describe(&arn).await["Status"], "RUNNING");
+}
