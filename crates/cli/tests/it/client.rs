@@ -133,12 +133,12 @@ fn an_execution_can_be_watched_answered_and_understood() {
     assert_eq!(twice.code, Some(4), "{twice:?}");
     assert_eq!(twice.json()["exception"], "CallbackTimeoutException");
 
-    shown(&stand, arn);
+    drawn(&stand, arn);
     told(&stand, arn);
 }
 
 /// The finished order as a tree.
-fn shown(stand: &Stand, arn: &str) {
+fn drawn(stand: &Stand, arn: &str) {
     insta::assert_snapshot!(same(&stand.good(&["show", arn])), @r#"
     play/o-1  SUCCEEDED
 
