@@ -133,12 +133,12 @@ fn an_execution_can_be_watched_answered_and_understood() {
     assert_eq!(twice.code, Some(4), "{twice:?}");
     assert_eq!(twice.json()["exception"], "CallbackTimeoutException");
 
-    shown(&stand, arn);
+    drawn(&stand, arn);
     told(&stand, arn);
 }
 
 /// The finished order as a tree.
-fn shown(stand: &Stand, arn: &str) {
+fn drawn(stand: &Stand, arn: &str) {
     insta::assert_snapshot!(same(&stand.good(&["show", arn])), @r#"
     play/o-1  SUCCEEDED
 
@@ -176,10 +176,10 @@ fn told(stand: &Stand, arn: &str) {
      8 +S ContextStarted map-item-0
      9 +S StepStarted wrap
     10 +S StepSucceeded wrap attempt=1 result="lamp"
-    11 +S ContextStarted map-item-1
-    12 +S StepStarted wrap
-    13 +S StepSucceeded wrap attempt=1 result="rug"
-    14 +S ContextSucceeded map-item-0 result="lamp"
+    11 +S ContextSucceeded map-item-0 result="lamp"
+    12 +S ContextStarted map-item-1
+    13 +S StepStarted wrap
+    14 +S StepSucceeded wrap attempt=1 result="rug"
     15 +S ContextSucceeded map-item-1 result="rug"
     16 +S ContextSucceeded pack result=(141 bytes)
     17 +S ContextStarted approve
