@@ -46,7 +46,7 @@ impl Home for Cloud {
 
 async fn desk(ctx: Context, number: u32) -> Result<String> {
     let sum: u32 = ctx
-        .child("sum", async |ctx| {
+        .run_in_child_context("sum", async |ctx| {
             let one = ctx.step("one", async |_| outlast::ok(number)).await?;
             let two = ctx.step("two", async |_| outlast::ok(number)).await?;
             Ok(one + two)
