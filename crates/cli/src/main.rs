@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bench;
+mod dev;
 mod doctor;
 mod output;
 mod serve;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let output = Output::new(arguments.json);
     let verdict = match arguments.command {
         Command::Bench(bench) => bench::run(bench, &output),
+        Command::Dev(dev) => dev::run(&dev, &output),
         Command::Doctor(doctor) => doctor::run(&doctor, &output),
         Command::Serve(serve) => serve::run(&serve, &output),
     };

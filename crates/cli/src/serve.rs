@@ -24,7 +24,7 @@ use outlast_server::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, net::SocketAddr, path::Path, sync::Arc};
 use tokio::{net::TcpListener, runtime::Handle, signal};
 
 /// Where the server is, once it is there.
@@ -98,68 +98,99 @@ async fn until_the_end(
     functions: Map<String, Value>,
     output: Output,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(serve.listen)
-        .await
-        .with_context(|| format!("{} cannot be listened on", serve.listen))?;
-    let data = serve.data.display().to_string();
-    let store = store::open(&serve.data).with_context(|| format!("{data} cannot be opened"))?;
-    let clock: Arc<dyn Clock> = Arc::new(EngineClock::system());
-    let random: Arc<dyn Random> = Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
-    let engine = Engine::open(Parts {
-        store,
-        clock: clock.clone(),
-        random: random.clone(),
-        options: EngineOptions {
-            known: Known::ByCatalogue,
-            ..EngineOptions::default()
-        },
-    });
-    let engine = engine
-        .await
-        .with_context(|| format!("{data} cannot be used"))?;
-    let hosts = Arc::new(FunctionHosts::new(Shared {
-        clock,
-        random,
-        policy: Arc::new(AddressPolicy::with_loopback()),
-        connector: Arc::new(Tcp),
-        runtime: Handle::current(),
-    }));
-    let catalogue = Catalogue::open(engine.clone(), hosts, Account::default())?;
+    let standing = Standing::open(serve.listen, &serve.data).await?;
     for (name, configuration) in functions {
         let Value::Object(members) = configuration else {
             bail!("function {name}: its configuration is not an object");
         };
-        catalogue.put(&name, members).await?;
+        standing.catalogue.put(&name, members).await?;
     }
-    let endpoint = format!("http://{}", listener.local_addr()?);
-    let runner = engine.clone();
-    let running = Handle::current().spawn(async move { runner.run().await });
     output.report(&Serving {
-        endpoint: endpoint.clone(),
-        data,
-        functions: catalogue.names(),
+        endpoint: standing.endpoint.clone(),
+        data: serve.data.display().to_string(),
+        functions: standing.catalogue.names(),
     })?;
-    output.note(&environment(&endpoint));
-    let server = Server::new(engine.clone(), catalogue, Options::default());
-    let mut failure = None;
-    let ended = async {
-        tokio::select! {
-            () = signalled() => {}
-            reason = engine.failed() => failure = Some(reason),
+    output.note(&environment(&standing.endpoint));
+    standing.serve(signalled()).await
+}
+
+/// A server that listens and knows its functions, and does nothing yet.
+pub(crate) struct Standing {
+    pub(crate) endpoint: String,
+    pub(crate) hosts: Arc<FunctionHosts>,
+    pub(crate) catalogue: Catalogue,
+    engine: Engine,
+    listener: TcpListener,
+}
+
+impl Standing {
+    /// Opens the folder and the listener.
+    pub(crate) async fn open(listen: SocketAddr, data: &Path) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(listen)
+            .await
+            .with_context(|| format!("{listen} cannot be listened on"))?;
+        let shown = data.display();
+        let store = store::open(data).with_context(|| format!("{shown} cannot be opened"))?;
+        let clock: Arc<dyn Clock> = Arc::new(EngineClock::system());
+        let random: Arc<dyn Random> =
+            Arc::new(SystemRandom::new().map_err(|error| anyhow!(error))?);
+        let engine = Engine::open(Parts {
+            store,
+            clock: clock.clone(),
+            random: random.clone(),
+            options: EngineOptions {
+                known: Known::ByCatalogue,
+                ..EngineOptions::default()
+            },
+        });
+        let engine = engine
+            .await
+            .with_context(|| format!("{shown} cannot be used"))?;
+        let hosts = Arc::new(FunctionHosts::new(Shared {
+            clock,
+            random,
+            policy: Arc::new(AddressPolicy::with_loopback()),
+            connector: Arc::new(Tcp),
+            runtime: Handle::current(),
+        }));
+        let catalogue = Catalogue::open(engine.clone(), hosts.clone(), Account::default())?;
+        Ok(Self {
+            endpoint: format!("http://{}", listener.local_addr()?),
+            hosts,
+            catalogue,
+            engine,
+            listener,
+        })
+    }
+
+    /// Works until `end` resolves or the disk fails.
+    pub(crate) async fn serve(self, end: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let Self {
+            engine, catalogue, ..
+        } = self;
+        let runner = engine.clone();
+        let running = Handle::current().spawn(async move { runner.run().await });
+        let server = Server::new(engine.clone(), catalogue, Options::default());
+        let mut failure = None;
+        let ended = async {
+            tokio::select! {
+                () = end => {}
+                reason = engine.failed() => failure = Some(reason),
+            }
+            // Handlers that finish what they do still need the listener.
+            engine.shut_down().await;
+        };
+        server.serve(self.listener, ended).await;
+        running.abort();
+        match failure {
+            Some(reason) => Err(anyhow!("the engine stopped: {reason}")),
+            None => Ok(()),
         }
-        // Handlers that finish what they do still need the listener.
-        engine.shut_down().await;
-    };
-    server.serve(listener, ended).await;
-    running.abort();
-    match failure {
-        Some(reason) => Err(anyhow!("the engine stopped: {reason}")),
-        None => Ok(()),
     }
 }
 
 /// What the AWS CLI and the AWS SDKs need in their environment.
-fn environment(endpoint: &str) -> String {
+pub(crate) fn environment(endpoint: &str) -> String {
     let account = Account::default();
     format!(
         "\nfor the AWS CLI and the AWS SDKs:\n\
@@ -172,7 +203,7 @@ fn environment(endpoint: &str) -> String {
 }
 
 /// Resolves when somebody wants the program to end.
-async fn signalled() {
+pub(crate) async fn signalled() {
     #[cfg(unix)]
     {
         use signal::unix::{SignalKind, signal};

@@ -54,11 +54,14 @@ impl fmt::Debug for Shared {
     }
 }
 
+/// A function's name and version.
+type NameAndVersion = (Arc<str>, Arc<str>);
+
 /// The hosts of all functions of a server.
 pub struct FunctionHosts {
     shared: Shared,
     workers: RuntimeHosts,
-    listeners: Mutex<BTreeMap<(Arc<str>, Arc<str>), Listening>>,
+    listeners: Mutex<BTreeMap<NameAndVersion, Listening>>,
 }
 
 /// A listener of a function's own.
@@ -197,7 +200,7 @@ impl Hosts for FunctionHosts {
     }
 
     fn removed(&self, function: &str, version: Option<&str>) {
-        let gone = |(name, its): &(Arc<str>, Arc<str>)| {
+        let gone = |(name, its): &NameAndVersion| {
             **name == *function && version.is_none_or(|version| **its == *version)
         };
         for (host, _) in self.workers.backlogs() {
