@@ -29,7 +29,7 @@ use log::Log;
 use outlast_server::{catalogue::Catalogue, host::functions::FunctionHosts};
 use project::Project;
 use serde::Serialize;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use supervise::Supervisor;
 use tokio::{
     runtime::Handle,
@@ -96,6 +96,8 @@ async fn until_the_end(
         workers_max: usize::try_from(dev.workers).unwrap_or(usize::MAX),
         log: Arc::new(Log::new()?),
         project,
+        // It exists by now, and what is watched is written in full too.
+        data: std::fs::canonicalize(&data).unwrap_or_else(|_| data.clone()),
         running: BTreeMap::new(),
     };
     // Before the engine runs: it takes what it does not know for deleted.
@@ -127,6 +129,8 @@ struct Room {
     workers_max: usize,
     log: Arc<Log>,
     project: Project,
+    /// The data folder: it changes all the time.
+    data: PathBuf,
     running: BTreeMap<String, Running>,
 }
 
@@ -157,7 +161,7 @@ impl Room {
         for definition in definitions {
             self.start(definition).await;
         }
-        let mut file = Watch::new(vec![self.project.file.clone()]);
+        let mut file = Watch::new(vec![self.project.file.clone()], &self.data);
         let mut looking = interval(PERIOD);
         loop {
             looking.tick().await;
@@ -167,16 +171,26 @@ impl Room {
                     Err(error) => output.failed(&error),
                 }
             }
-            let changed = self.running.iter_mut();
-            let changed = changed.filter_map(|(name, it)| it.watch.has_changed().then_some(name));
-            let changed: Vec<String> = changed.cloned().collect();
-            for name in changed {
-                if let Some(running) = self.running.remove(&name) {
-                    self.log.say(&name, "! changed: started anew");
-                    let definition = running.definition.clone();
-                    running.stop().await;
-                    self.start(definition).await;
-                }
+            self.restart_changed().await;
+        }
+    }
+
+    /// Starts those anew whose code has changed.
+    async fn restart_changed(&mut self) {
+        let mut changed = Vec::new();
+        for (name, running) in &mut self.running {
+            if running.watch.has_changed() {
+                // All at the same time; they are waited for below.
+                running.stop.send_replace(true);
+                self.log.say(name, "! changed: started anew");
+                changed.push(name.clone());
+            }
+        }
+        for name in changed {
+            if let Some(running) = self.running.remove(&name) {
+                let definition = running.definition.clone();
+                running.stop().await;
+                self.start(definition).await;
             }
         }
     }
@@ -261,7 +275,7 @@ impl Room {
         }
         let running = Running {
             definition,
-            watch: Watch::new(watched),
+            watch: Watch::new(watched, &self.data),
             stop,
             processes,
         };

@@ -2,7 +2,10 @@
 
 use crate::dev::node::{Node, Trouble};
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// A function of the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +121,11 @@ impl Definition {
         }
         members
     }
+}
+
+/// Where code lies that is written relative to a folder, without dots in the middle.
+pub(crate) fn place(folder: &Path, code: &str) -> PathBuf {
+    folder.join(code).components().collect()
 }
 
 /// Durable settings with the names their file uses; without a timeout they mean nothing.

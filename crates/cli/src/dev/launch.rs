@@ -19,6 +19,8 @@ use std::{
 
 const PYTHON_CLIENT: &str = include_str!("bootstrap.py");
 const NODE_CLIENT: &str = include_str!("bootstrap.mjs");
+/// Where the AWS SDKs look for the durable API.
+const ENDPOINT: &str = "AWS_ENDPOINT_URL_LAMBDA";
 /// Asks an interpreter for its version, and which of two modules it finds.
 const PYTHON_QUESTION: &str = "import sys, importlib.util as u; sys.path.insert(0, sys.argv[1]); \
      print('%d.%d' % sys.version_info[:2], u.find_spec('awslambdaric') is not None, \
@@ -107,7 +109,11 @@ pub(crate) fn launch(
         handler: definition.handler.clone(),
         code: folder.clone(),
         memory_mb: memory.unwrap_or(MEMORY_MB_DEFAULT),
-        endpoint: Some(endpoint.to_owned()),
+        // A function that says where its API is means it.
+        endpoint: match definition.variables.contains_key(ENDPOINT) {
+            true => None,
+            false => Some(endpoint.to_owned()),
+        },
         credentials: Some(Credentials {
             access_key_id: key.clone(),
             secret_access_key: key,

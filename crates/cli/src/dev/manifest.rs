@@ -13,7 +13,7 @@
 //! ```
 
 use crate::dev::{
-    definition::{Definition, Kind, durable},
+    definition::{Definition, Kind, durable, place},
     node::{Node, Trouble},
 };
 use std::{collections::BTreeMap, path::Path};
@@ -77,7 +77,7 @@ fn definition(name: &str, function: &Node, folder: &Path) -> Result<Definition, 
         name: name.to_owned(),
         kind,
         handler: handler.to_owned(),
-        code: folder.join(code),
+        code: place(folder, code),
         variables,
         timeout_seconds: number("timeout")?,
         memory_mb: number("memory")?,

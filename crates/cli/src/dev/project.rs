@@ -120,7 +120,7 @@ mod tests {
         let project = Project::find(&dev(at)).unwrap();
         let error = project.read().unwrap_err().to_string();
         assert!(
-            error.contains("template.yaml:3: this is not YAML"),
+            error.contains("template.yaml:2: this is not YAML"),
             "{error}"
         );
         fs::write(at.join("template.yaml"), "Resources: {}\n").unwrap();

@@ -4,7 +4,7 @@
 //! on this machine (policies, events, networks).
 
 use crate::dev::{
-    definition::{Definition, Kind, durable},
+    definition::{Definition, Kind, durable, place},
     intrinsic::{Function, Scope},
     node::{Node, Trouble, Value},
 };
@@ -186,7 +186,7 @@ impl Reader<'_> {
             name,
             kind,
             handler,
-            code: self.folder.join(code),
+            code: place(self.folder, &code),
             variables: self.variables()?,
             timeout_seconds: number("Timeout")?,
             memory_mb: number("MemorySize")?,
@@ -379,7 +379,7 @@ Resources:
                 26,
                 "correct the name",
             ),
-            ("'order-${Stage}'", "Mail", 15, "another FunctionName"),
+            ("'order-${Stage}'", "Mail", 31, "another FunctionName"),
         ] {
             let trouble = definitions(&TEMPLATE.replace(from, to)).unwrap_err();
             assert!(trouble.remedy.contains(remedy), "{from}: {trouble}");

@@ -7,6 +7,8 @@
 )]
 
 mod bench;
+#[cfg(unix)]
+mod dev;
 mod doctor;
 #[cfg(unix)]
 mod serve;

@@ -42,7 +42,7 @@ fn serve(folder: &std::path::Path, more: &[&str]) -> (Serving, String) {
     (Serving(child), address)
 }
 
-fn request(address: &str, head: &str, body: &str) -> String {
+pub(crate) fn request(address: &str, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(

@@ -57,6 +57,10 @@ fn a_bootstrap_is_found_where_builds_leave_it() {
     assert_eq!(found.program, built.join("bootstrap"));
     assert_eq!(found.environment.memory_mb, 256);
     assert_eq!(found.environment.endpoint.as_deref(), Some("http://e"));
+    let own = (ENDPOINT.to_owned(), "http://other".to_owned());
+    definition.variables.extend([own]);
+    let found = launch(&definition, folder.path(), "http://e").unwrap();
+    assert_eq!(found.unwrap().program.environment.endpoint, None);
 }
 
 #[test]
