@@ -95,7 +95,7 @@ run_rust() {
   local folder=$store/rust
   mkdir -p "$folder"
   cp -r "$here"/rust/. "$folder"
-  CARGO_TARGET_DIR=$store/rust-target cargo build --quiet --manifest-path "$folder/Cargo.toml"
+  CARGO_TARGET_DIR=$store/rust-target cargo build --quiet --locked --manifest-path "$folder/Cargo.toml"
   cp "$store/rust-target/debug/outlast-official-rust" "$folder/worker"
   drive none handlers.py rust "$folder" ./worker
 }

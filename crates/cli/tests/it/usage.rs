@@ -14,6 +14,7 @@ fn the_help_names_every_command() {
 
     Commands:
       bench   Measure the embedded engine on this machine, beside what its disk can do
+      dev     Run the functions of a SAM template or an outlast.toml on this machine, and serve them
       doctor  Check a data folder that no engine has open
       serve   Serve the durable-execution API of AWS Lambda from a data folder
       help    Print this message or the help of the given subcommand(s)
