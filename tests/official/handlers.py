@@ -69,7 +69,7 @@ def failure(dev):
     assert reply["FunctionError"] == "Unhandled"
     error = json.load(reply["Payload"])
     assert error["errorMessage"] == "as it was told", error
-    assert error["errorType"] in ("ValueError", "RangeError"), error
+    assert error["errorType"] in ("ValueError", "RangeError", "HandlerError"), error
     described = dev.describe(reply["DurableExecutionArn"])
     assert described["Status"] == "FAILED"
     assert described["Error"]["ErrorMessage"] == "as it was told"

@@ -142,7 +142,7 @@ class Dev:
         done = {
             event["Name"]: event["EventTimestamp"].timestamp() * 1000
             for event in self.history(arn)
-            if event["EventType"] == "StepSucceeded"
+            if event["EventType"] == "StepSucceeded" and "Name" in event
         }
         for at, _, step, what in self.ledger(key):
             assert what != "begin" or step not in done or at <= done[step] + 1, (

@@ -66,6 +66,10 @@ done
 const CALL: &str = "POST /2015-03-31/functions/shell/invocations";
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it looks for a change of another process"
+)]
 fn it_runs_what_the_file_says_and_starts_it_anew_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
