@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Unmodified official clients and SDKs against Outlast: tests/official/run.sh [PART...]
 #
-# Parts: api cli develop python python-ric js rust runner; without any, all of these. Only when named:
-# `java` (needs a JDK and Maven), and `js-ric`, which builds native code for two minutes (needs cmake,
+# Parts: cli develop python python-ric js rust; without any, all of these. Only when named: `api`,
+# `runner` (builds the AWS client of our SDK), `java` (needs a JDK and Maven), and `js-ric`, which builds native code for two minutes (needs cmake,
 # autoconf, automake and libtool).
 #
 # Everything official is installed below target/official, once; the versions are fixed here. Needs
@@ -119,7 +119,7 @@ need npm "it comes with Node.js"
 environment clients "${clients[@]}"
 environment sdk aws-durable-execution-sdk-python==3.0.0
 cargo build --quiet --locked --package outlast-cli
-[[ $# -gt 0 ]] || set -- api cli develop python python-ric js rust runner
+[[ $# -gt 0 ]] || set -- cli develop python python-ric js rust
 for part in "$@"; do
   begun=$SECONDS
   "run_$part"
