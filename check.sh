@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The gate: everything that must hold before a change is merged. CI runs exactly this file.
 #
-# Needs bash, a Rust toolchain with rustfmt and clippy, and access to crates.io for the first build.
+# Needs bash, a Rust toolchain with rustfmt and clippy, and access to crates.io for the first build;
+# for the official clients python3 with venv, node with npm, and PyPI and npm for the first run.
 # `cargo deny` runs where it is installed; OUTLAST_INSTALL_TOOLS=1 installs it
 # (a quarter of an hour or more on two cores, once).
 # Without it, `tidy` still checks where every dependency comes from.
@@ -70,6 +71,15 @@ deny() {
   fi
 }
 
+# Unmodified AWS clients and SDKs; they are installed below the target folder, once.
+official() {
+  if ! command -v python3 >/dev/null || ! command -v npm >/dev/null; then
+    echo "    python3 or npm is not installed, left out"
+    return 0
+  fi
+  tests/official/run.sh
+}
+
 # The README's commands, so that they cannot rot. The first survives a kill in its middle.
 example() {
   local data out
@@ -93,4 +103,5 @@ RUSTDOCFLAGS="-D warnings" part "docs" cargo doc --workspace --all-features --lo
 part "example" example
 part "lean" lean
 part "deny" deny
+part "official" official
 echo "==> all checks passed in $((SECONDS - started)) s"

@@ -18,6 +18,9 @@ const KEEP_HOURS_MAX: u64 = 8_760;
 /// A timer that is measured lasts an hour at most.
 const WAIT_SECONDS_MAX: u64 = 3_600;
 
+/// Processes of one function, at most.
+const WORKERS_MAX: u64 = 1_000;
+
 /// Durable execution on your own machine.
 #[derive(Debug, Parser)]
 #[command(name = "outlast", version, arg_required_else_help = true)]
@@ -38,6 +41,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Measure an engine on this machine, beside what its disk can do.
     Bench(Bench),
+    /// Run the functions of a SAM template or an outlast.toml on this machine, and serve them.
+    Dev(Dev),
     /// Check a data folder that no engine has open.
     Doctor(Doctor),
     /// Make, list and revoke the keys of a data folder.
@@ -415,6 +420,41 @@ pub(crate) enum RoleFlag {
     Admin,
 }
 
+/// `outlast dev`
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// The folder of the project, with a template.yaml, a template.yml or an outlast.toml.
+    #[arg(default_value = ".", value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// The file that says which functions there are, instead.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) template: Option<PathBuf>,
+    /// The value of a parameter of the template.
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = parameter)]
+    pub(crate) parameters: Vec<(String, String)>,
+    /// The address to listen on; on loopback, since everybody is let in.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4777")]
+    pub(crate) listen: SocketAddr,
+    /// The data folder; otherwise .outlast in the folder of the project.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        env = "OUTLAST_DATA",
+        hide_env_values = true
+    )]
+    pub(crate) data: Option<PathBuf>,
+    /// Processes of one function, at most; the second starts when calls have to wait.
+    #[arg(long, default_value_t = 4, value_parser = within::<u32>(1, WORKERS_MAX))]
+    pub(crate) workers: u32,
+}
+
+fn parameter(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
 fn within<T: TryFrom<u64> + Clone + Send + Sync>(min: u64, max: u64) -> RangedU64ValueParser<T> {
     RangedU64ValueParser::new().range(min..=max)
 }
@@ -473,6 +513,23 @@ mod tests {
             for (number, expected) in expected {
                 assert_eq!(accepts(number), expected, "{command:?} {option} {number}");
             }
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_a_name_and_a_value() {
+        assert_eq!(parameter("A=1=2"), Ok(("A".to_owned(), "1=2".to_owned())));
+        assert_eq!(parameter("A="), Ok(("A".to_owned(), String::new())));
+        assert!(parameter("=1").is_err());
+        assert!(parameter("A").is_err());
+    }
+
+    #[test]
+    fn a_function_has_one_to_a_thousand_workers() {
+        for (workers, accepted) in [(0, false), (1, true), (1_000, true), (1_001, false)] {
+            let assignment = format!("--workers={workers}");
+            let parsed = Arguments::try_parse_from(["outlast", "dev", &assignment]);
+            assert_eq!(parsed.is_ok(), accepted, "{workers}");
         }
     }
 

@@ -11,6 +11,7 @@ mod client;
 mod commands;
 mod data;
 mod descriptors;
+mod dev;
 mod doctor;
 mod keys;
 mod new;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
 fn run(command: Command, output: &Output) -> anyhow::Result<Verdict> {
     let asked = match command {
         Command::Bench(bench) => return bench::run(bench, output),
+        Command::Dev(dev) => return dev::run(&dev, output),
         Command::Doctor(doctor) => return doctor::run(&doctor, output),
         Command::Keys(keys) => return keys::run(keys, output),
         Command::Serve(serve) => return serve::run(&serve, output),

@@ -27,7 +27,7 @@ use outlast_server::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, future::Future, path::Path, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, runtime::Handle, signal};
 
 /// Pause between two looks at the file of keys.
@@ -116,53 +116,101 @@ async fn until_the_end(
     functions: Map<String, Value>,
     output: Output,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(settings.listen)
-        .await
-        .with_context(|| format!("{} cannot be listened on", settings.listen))?;
-    let tls = settings.tls.as_ref();
-    let tls = tls.map(|files| Tls::from_files(&files.certificate, &files.key));
-    let tls = tls.transpose()?;
-    let (engine, catalogue) = open(&settings, functions).await?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let endpoint = format!("{scheme}://{}", listener.local_addr()?);
-    let runner = engine.clone();
-    let running = Handle::current().spawn(async move { runner.run().await });
-    output.report(&Serving {
-        endpoint: endpoint.clone(),
-        data: settings.data.display().to_string(),
-        functions: catalogue.names(),
-        access: if settings.dev { "open" } else { "keys" },
-    })?;
-    output.note(&environment(&endpoint, &settings));
-    let options = settings.options.clone();
-    let mut server = Server::with_access(engine.clone(), catalogue, access.clone(), options);
-    if let Some(tls) = tls {
-        server = server.with_tls(tls);
+    let standing = Standing::open(settings, access).await?;
+    for (name, configuration) in functions {
+        let Value::Object(members) = configuration else {
+            bail!("function {name}: its configuration is not an object");
+        };
+        standing.catalogue.put(&name, members).await?;
     }
-    let watching = Handle::current().spawn(watch(settings, access, output));
-    let mut failure = None;
-    let ended = async {
-        tokio::select! {
-            () = signalled() => {}
-            reason = engine.failed() => failure = Some(reason),
+    output.report(&Serving {
+        endpoint: standing.endpoint.clone(),
+        data: standing.settings.data.display().to_string(),
+        functions: standing.catalogue.names(),
+        access: if standing.settings.dev {
+            "open"
+        } else {
+            "keys"
+        },
+    })?;
+    output.note(&environment(&standing.endpoint, &standing.settings));
+    standing.serve(signalled(), output).await
+}
+
+/// A server that listens and knows its functions, and does nothing yet.
+pub(crate) struct Standing {
+    pub(crate) endpoint: String,
+    pub(crate) hosting: Arc<Hosting>,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) settings: Settings,
+    access: Access,
+    engine: Engine,
+    listener: TcpListener,
+    tls: Option<Tls>,
+}
+
+impl Standing {
+    /// Opens the folder and the listener.
+    pub(crate) async fn open(settings: Settings, access: Access) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(settings.listen)
+            .await
+            .with_context(|| format!("{} cannot be listened on", settings.listen))?;
+        let tls = settings.tls.as_ref();
+        let tls = tls.map(|files| Tls::from_files(&files.certificate, &files.key));
+        let tls = tls.transpose()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (engine, hosting) = open(&settings).await?;
+        let account = settings.account.clone();
+        let catalogue = Catalogue::open(engine.clone(), hosting.clone(), account)?;
+        Ok(Self {
+            endpoint: format!("{scheme}://{}", listener.local_addr()?),
+            hosting,
+            catalogue,
+            settings,
+            access,
+            engine,
+            listener,
+            tls,
+        })
+    }
+
+    /// Works until `end` resolves or the disk fails.
+    pub(crate) async fn serve(
+        self,
+        end: impl Future<Output = ()>,
+        output: Output,
+    ) -> anyhow::Result<()> {
+        let (engine, access, settings) = (self.engine, self.access, self.settings);
+        let runner = engine.clone();
+        let running = Handle::current().spawn(async move { runner.run().await });
+        let options = settings.options.clone();
+        let mut server =
+            Server::with_access(engine.clone(), self.catalogue, access.clone(), options);
+        if let Some(tls) = self.tls {
+            server = server.with_tls(tls);
         }
-        // Handlers that finish what they do still need the listener.
-        engine.shut_down().await;
-    };
-    server.serve(listener, ended).await;
-    running.abort();
-    watching.abort();
-    match failure {
-        Some(reason) => Err(anyhow!("the engine stopped: {reason}")),
-        None => Ok(()),
+        let watching = Handle::current().spawn(watch(settings, access, output));
+        let mut failure = None;
+        let ended = async {
+            tokio::select! {
+                () = end => {}
+                reason = engine.failed() => failure = Some(reason),
+            }
+            // Handlers that finish what they do still need the listener.
+            engine.shut_down().await;
+        };
+        server.serve(self.listener, ended).await;
+        running.abort();
+        watching.abort();
+        match failure {
+            Some(reason) => Err(anyhow!("the engine stopped: {reason}")),
+            None => Ok(()),
+        }
     }
 }
 
-/// The engine on the data folder, and the functions there are.
-async fn open(
-    settings: &Settings,
-    functions: Map<String, Value>,
-) -> anyhow::Result<(Engine, Catalogue)> {
+/// The engine on the data folder, and who runs its functions.
+async fn open(settings: &Settings) -> anyhow::Result<(Engine, Arc<Hosting>)> {
     let data = settings.data.display();
     let store = store::open(&settings.data).with_context(|| format!("{data} cannot be opened"))?;
     let clock: Arc<dyn Clock> = match &settings.options.test_clock {
@@ -190,15 +238,7 @@ async fn open(
         policy: Arc::new(settings.policy.clone()),
         connector: Arc::new(Tcp),
     });
-    let account = settings.account.clone();
-    let catalogue = Catalogue::open(engine.clone(), Arc::new(hosting), account)?;
-    for (name, configuration) in functions {
-        let Value::Object(members) = configuration else {
-            bail!("function {name}: its configuration is not an object");
-        };
-        catalogue.put(&name, members).await?;
-    }
-    Ok((engine, catalogue))
+    Ok((engine, Arc::new(hosting)))
 }
 
 /// Lets in whoever got a key, and nobody whose key was taken away, while the server runs.
@@ -224,7 +264,7 @@ async fn watch(settings: Settings, access: Access, output: Output) {
 }
 
 /// What the AWS CLI and the AWS SDKs need in their environment.
-fn environment(endpoint: &str, settings: &Settings) -> String {
+pub(crate) fn environment(endpoint: &str, settings: &Settings) -> String {
     let region = &settings.account.region;
     let mut text = format!(
         "\nfor the AWS CLI and the AWS SDKs:\n\

@@ -100,6 +100,24 @@ impl Settings {
         })
     }
 
+    /// Open to everybody on this machine, for whoever writes functions.
+    pub(crate) fn developing(listen: SocketAddr, data: PathBuf) -> Self {
+        Self {
+            listen,
+            data,
+            functions: None,
+            account: Account::default(),
+            callbacks: Callbacks::default(),
+            tls: None,
+            policy: AddressPolicy::with_loopback(),
+            quotas: Quotas::unlimited(),
+            invocations_max: EngineOptions::default().invocations_max,
+            options: Options::default(),
+            dev: true,
+            fixed: Credentials::default(),
+        }
+    }
+
     /// Everything that callers may show now.
     ///
     /// # Errors

@@ -244,6 +244,30 @@ impl Catalogue {
         })
     }
 
+    /// Lets an alias of a known function point to its `$LATEST`.
+    ///
+    /// # Errors
+    /// When there is no such function, the alias makes no sense or cannot be stored.
+    pub async fn put_alias(&self, name: &str, alias: &str) -> Result<(), Unusable> {
+        let stamp = self.stamp();
+        let (function, wanted) = (name.to_owned(), alias.to_owned());
+        let put = self.change(name, move |entry| {
+            let missing = || ApiError::not_found(format!("Function not found: {function}"));
+            let entry = entry.ok_or_else(missing)?;
+            let mut members = Members::default();
+            members.0.insert("Name".into(), (*wanted).into());
+            members.0.insert("FunctionVersion".into(), LATEST.into());
+            match entry.alias(&wanted) {
+                Ok(_) => entry.with_updated_alias(&wanted, &members, &stamp),
+                Err(_) => entry.with_new_alias(&members, &stamp),
+            }
+        });
+        put.await.map(drop).map_err(|error| Unusable {
+            function: name.to_owned(),
+            reason: error.message,
+        })
+    }
+
     /// The names of all functions.
     pub fn names(&self) -> Vec<String> {
         self.inner.read().keys().cloned().collect()

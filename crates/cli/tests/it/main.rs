@@ -10,6 +10,7 @@
 mod bench;
 #[cfg(unix)]
 mod client;
+mod dev;
 mod doctor;
 #[cfg(unix)]
 mod handler;

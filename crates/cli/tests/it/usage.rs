@@ -14,6 +14,7 @@ fn the_help_names_every_command() {
 
     Commands:
       bench        Measure the embedded engine on this machine, beside what its disk can do
+      dev          Run the functions of a SAM template or an outlast.toml on this machine, and serve them
       doctor       Check a data folder that no engine has open
       keys         Make, list and revoke the keys of a data folder
       serve        Serve the durable-execution API of AWS Lambda from a data folder

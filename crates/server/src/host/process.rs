@@ -129,6 +129,7 @@ impl Processes {
             Err(error) => {
                 let program = self.program.program.to_string_lossy();
                 let message = format!("{program} cannot be started: {error}");
+                self.sink.ended(self.host.function(), &message);
                 let error = ErrorObject::new("Runtime.InvalidEntrypoint", message);
                 self.host.start_failed(&worker, error);
                 return Ok(Life::Useless);
@@ -150,9 +151,13 @@ impl Processes {
         };
         // What it started goes with it.
         group.kill();
-        let life = self.bury(&worker, end?);
+        let end = end?;
+        let life = self.bury(&worker, &end);
         if !printed {
             let _ = timeout(LAST_LINES_MAX, printing).await;
+        }
+        if !matches!(end, End::Stopped) {
+            self.sink.ended(self.host.function(), &end.to_string());
         }
         Ok(life)
     }
@@ -234,7 +239,7 @@ impl Processes {
     }
 
     /// Tells the host how a process ended.
-    fn bury(&self, worker: &Worker, end: End) -> Life {
+    fn bury(&self, worker: &Worker, end: &End) -> Life {
         worker.died(&end.to_string());
         if !worker.has_polled() && !worker.start_failed() {
             let kind = match end {

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import boto3
 from botocore.config import Config
@@ -44,6 +45,15 @@ def refused(error, call, **arguments):
         assert raised.response["Error"]["Message"], raised
         return raised
     raise AssertionError(f"{error} was expected")
+
+
+def refused_any(call, **arguments):
+    """The code of the service's refusal."""
+    try:
+        call(**arguments)
+    except CLIENT.exceptions.ClientError as raised:
+        return raised.response["Error"]["Code"]
+    raise AssertionError("a refusal was expected")
 
 
 def has(error):
@@ -126,6 +136,29 @@ def names():
     CLIENT.stop_durable_execution(DurableExecutionArn=first)
     assert start(script, DurableExecutionName=name) == first
     refused(taken, CLIENT.invoke, Payload="[]", **again)
+    # A synchronous caller gets the stored outcome of a closed one, and waits for a running one.
+    waiting = {"FunctionName": "play:$LATEST", "Payload": json.dumps(script)}
+    stopped = CLIENT.invoke(DurableExecutionName=name, **waiting)
+    assert stopped["DurableExecutionArn"] == first and stopped["FunctionError"] == "Unhandled"
+    refused(taken, CLIENT.invoke, FunctionName="play:$LATEST", Payload="[]", DurableExecutionName=name)
+    name = uuid.uuid4().hex
+    running = start(script, DurableExecutionName=name)
+    with ThreadPoolExecutor() as pool:
+        attached = pool.submit(CLIENT.invoke, DurableExecutionName=name, **waiting)
+        callback = event(running, "CallbackStarted")["CallbackStartedDetails"]["CallbackId"]
+        time.sleep(0.2)
+        assert not attached.done()
+        CLIENT.send_durable_execution_callback_success(CallbackId=callback)
+        reply = attached.result()
+    assert reply["DurableExecutionArn"] == running and json.load(reply["Payload"]) == 1
+    again = CLIENT.invoke(DurableExecutionName=name, **waiting)
+    assert again["DurableExecutionArn"] == running and json.load(again["Payload"]) == 1
+    # Without a name, each is another; a name is the function's own, and of a certain shape.
+    assert start([]) != start([])
+    refused("ResourceNotFoundException", CLIENT.invoke, FunctionName="other:1", DurableExecutionName=name)
+    for wrong in ("a b", "x" * 65):
+        raised = refused_any(CLIENT.invoke, DurableExecutionName=wrong, **waiting)
+        assert raised in ("ValidationException", "InvalidParameterValueException"), raised
 
 
 def histories():

@@ -34,6 +34,9 @@ pub struct Line<'a> {
 pub trait LineSink: Send + Sync + 'static {
     /// A process printed a line.
     fn line(&self, line: Line<'_>);
+
+    /// A process ended without having been asked to, or could not be started.
+    fn ended(&self, _function: &Function, _how: &str) {}
 }
 
 /// Hands on every line until the stream ends or breaks.

@@ -112,7 +112,7 @@ fn a_worker_that_keeps_tenants_apart_serves_them_all_in_order() {
     }
     let expected = [("x1", "one"), ("y1", "two"), ("none", "three")];
     assert_eq!(matched(&mut queue), expected);
-    assert_eq!(queue.misfit(), None);
+    assert_eq!(queue.misfits().count(), 0);
     assert_eq!(queue.take_for(Key::Shared(1)).unwrap().call, "x2");
     let asking = queue.ask(Key::Shared(1), "four");
     assert_eq!(queue.unask(asking), Some("four"));
