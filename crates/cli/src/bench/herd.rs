@@ -98,7 +98,7 @@ async fn start(stand: &Stand, count: u64) -> anyhow::Result<f64> {
         .await?;
     let starts_per_second = count as f64 / begun.elapsed().as_secs_f64();
     stand.rest(Probe::asleep, count).await?;
-    stand.settle().await;
+    stand.settle().await?;
     Ok(starts_per_second)
 }
 

@@ -118,7 +118,8 @@ fn alone(folder: &Path, commits: Commits) -> std::io::Result<f64> {
 fn append_alone(mut file: File, bytes: usize, until: Instant) -> std::io::Result<u64> {
     let data = vec![0x5a; bytes];
     let (mut offset, mut done) = (0, 0);
-    while Instant::now() < until {
+    // Once at least, however late its thread gets a processor.
+    while done == 0 || Instant::now() < until {
         if offset + bytes > OWN_FILE_BYTES.max(bytes) {
             offset = 0;
         }
@@ -147,7 +148,9 @@ async fn grouped(path: &Path, commits: Commits) -> anyhow::Result<(f64, f64)> {
     for _ in 0..commits.concurrency {
         let (queue, done) = (queue.clone(), done.clone());
         committers.spawn(async move {
-            while begun.elapsed() < commits.period {
+            // Once at least, however late its turn comes.
+            let mut first = true;
+            while std::mem::take(&mut first) || begun.elapsed() < commits.period {
                 let (acknowledge, acknowledged) = oneshot::channel();
                 if queue.send(acknowledge).is_err() || acknowledged.await.is_err() {
                     return;

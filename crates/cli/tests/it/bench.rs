@@ -111,7 +111,8 @@ fn fanout_runs_every_step_of_every_execution() {
     let report = bench(&["fanout", "--steps=50", "--seconds=1"]);
     positive(&report, &["executions", "steps_per_second"]);
     let of = |field: &str| report[field].as_u64().unwrap();
-    assert!(of("steps") >= 50 * of("executions"), "{report}");
+    // The first one may have begun before the measurement.
+    assert!(of("steps") + 50 >= 50 * of("executions"), "{report}");
 }
 
 #[test]

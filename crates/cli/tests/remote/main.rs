@@ -30,7 +30,6 @@ mod order;
 #[path = "../../../sdk/tests/examples/poll_job.rs"]
 mod poll_job;
 #[path = "../../../sdk/tests/examples/runner.rs"]
-#[expect(dead_code, reason = "the kit as a home is for the SDK's own tests")]
 mod runner;
 #[path = "../../../sdk/tests/examples/saga.rs"]
 mod saga;
