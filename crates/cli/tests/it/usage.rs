@@ -40,6 +40,7 @@ fn the_help_of_bench_names_every_workload() {
       fanout      One execution whose steps run side by side, again and again
       sleepers    Executions that wait for hours: how fast they start, what each costs, how fast a
                   restart is
+      herd        Executions whose timers are all due at once: how long the others wait meanwhile
       resume      A history of steps, then a timer: how late the code after it runs
       start       Executions that do nothing
       help        Print this message or the help of the given subcommand(s)
