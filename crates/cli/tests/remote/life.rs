@@ -122,7 +122,10 @@ async fn news_reach_a_handler_that_does_something_else_meanwhile() {
             let busy = ctx
                 .step("busy", move |_| {
                     let told = told.clone();
-                    async move { outlast::ok(told.notified().await) }
+                    async move {
+                        told.notified().await;
+                        outlast::ok(())
+                    }
                 })
                 .spawn();
             let submit = async |id: String| sender.send(id).map_err(std::io::Error::other);

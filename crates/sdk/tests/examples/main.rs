@@ -11,12 +11,13 @@
 
 mod agent;
 mod fan_out;
+mod kit;
 mod order;
 mod poll_job;
 mod runner;
 mod saga;
 
 /// Where these tests run.
-fn home() -> runner::Kit {
-    runner::Kit
+fn home() -> kit::Kit {
+    kit::Kit
 }

@@ -1,4 +1,4 @@
-//! What the tests need from a home of durable functions, and the test kit as such a home.
+//! What the tests need from a home of durable functions.
 
 use outlast::{
     Error, Function,
@@ -137,23 +137,8 @@ pub(crate) trait Home {
     ) -> impl Future<Output = Outcome>;
 }
 
-/// The test kit, with virtual time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kit;
-
-impl Home for Kit {
-    async fn run(&self, function: Function, input: Value, script: Script) -> Outcome {
-        let run = kit(function, script).run(input).await;
-        Outcome {
-            status: run.status(),
-            result: run.result::<Value>().ok(),
-            error: run.error().cloned(),
-            history: run.history().to_vec(),
-        }
-    }
-}
-
-fn kit(function: Function, script: Script) -> TestKit {
+/// The test kit with a script's replies.
+pub(crate) fn kit(function: Function, script: Script) -> TestKit {
     let kit = TestKit::of(function);
     script
         .answers()
