@@ -68,7 +68,12 @@ const TABLE: &str = "
     Fail                                  . o . a
     Delete                                . o . a
     Changed                               . . w a
+    End                                   v o . a
+    Clock                                 v o . a
+    Skip                                  . o . a
     Signal                                . o . a
+    ReadLogs                              v o . a
+    AddLogs                               . . w a
     RuntimeApi                            . . w a
     Health                                v o w a
     Metrics                               v o . a

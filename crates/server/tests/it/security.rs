@@ -189,7 +189,12 @@ fn requests() -> Vec<(Method, String)> {
         (post.clone(), own("/fail")),
         (Method::DELETE, own("")),
         (get.clone(), own("/changed?CheckpointToken=a&WaitSeconds=1")),
-        (post, own("/signals/s")),
+        (get.clone(), own("/end")),
+        (get.clone(), own("/clock")),
+        (post.clone(), own("/clock")),
+        (post.clone(), own("/signals/s")),
+        (get.clone(), "/outlast/v1/functions/none/logs".to_owned()),
+        (post, "/outlast/v1/functions/none/logs".to_owned()),
         (
             get.clone(),
             "/functions/none/2018-06-01/runtime/invocation/next".to_owned(),
