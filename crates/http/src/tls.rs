@@ -155,3 +155,6 @@ fn certificate(host: &str, reason: &CertificateError) -> String {
         _ => format!("the certificate of {host} cannot be accepted: {text}"),
     }
 }
+
+#[cfg(test)]
+mod tests;
