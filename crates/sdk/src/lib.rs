@@ -93,7 +93,7 @@ pub use outlast_core as core;
 #[cfg(feature = "embedded")]
 pub use outlast_engine as engine;
 #[cfg(feature = "remote")]
-pub use remote::{Remote, Worker};
+pub use remote::{Remote, RemoteOptions, Worker};
 pub use retry::{Failure, Jitter, Retry, RetryDecision};
 pub use saga::Saga;
 pub use signal::WaitSignal;

@@ -11,7 +11,10 @@ use crate::{
     host::{
         hosts::RuntimeHosts,
         listener::RuntimeListener,
-        push::{self, PushHost, SLACK_DEFAULT, Target, address::AddressPolicy, connect::Connector},
+        push::{
+            self, PushHost, SLACK_DEFAULT, Target, address::AddressPolicy, connect::Connector,
+            signing::Signing,
+        },
         runtime::{self, Backlog, RuntimeHost, WAITING_MAX_DEFAULT, refused},
     },
 };
@@ -46,6 +49,8 @@ pub struct Parts {
     pub policy: Arc<AddressPolicy>,
     /// How they are connected to.
     pub connector: Arc<dyn Connector>,
+    /// Which calls are signed.
+    pub signing: Arc<Signing>,
 }
 
 impl fmt::Debug for Parts {
@@ -116,6 +121,7 @@ impl Hosting {
     fn push(&self, configuration: &FunctionConfiguration, target: Target) -> Arc<dyn Invoker> {
         let settings = push::Settings {
             function: configuration.function().clone(),
+            signer: self.parts.signing.signer(&target),
             target,
             timeout: timeout(configuration),
             slack: SLACK_DEFAULT,

@@ -4,7 +4,7 @@ use crate::{client::Client, home::Home};
 use hyper::Method;
 use outlast_engine::{clock::EngineClock, random::Seeded};
 use outlast_server::{
-    host::push::{address::AddressPolicy, connect::Tcp},
+    host::push::{address::AddressPolicy, connect::Network},
     hosting::{Hosting, Parts},
 };
 use serde_json::{Value, json};
@@ -16,7 +16,8 @@ fn hosting() -> Arc<Hosting> {
         clock: Arc::new(EngineClock::tokio()),
         random: Arc::new(Seeded::new(3)),
         policy: Arc::new(AddressPolicy::with_loopback()),
-        connector: Arc::new(Tcp),
+        connector: Arc::new(Network::default()),
+        signing: Arc::default(),
     }))
 }
 
