@@ -148,7 +148,9 @@ fn words_have_one_meaning() {
 fn aws_types_are_named_in_one_file_only() {
     let words = ["aws_sdk_lambda", "aws_smithy", "lambda_runtime"];
     let elsewhere = |file: &File| {
-        file.path.contains("/src/") && !file.path.starts_with("crates/sdk/src/backend/lambda")
+        file.path.starts_with("crates/")
+            && file.path.contains("/src/")
+            && !file.path.starts_with("crates/sdk/src/backend/lambda")
     };
     let offences = rust_files()
         .filter(elsewhere)
