@@ -42,7 +42,10 @@ fn helps() -> Vec<(Vec<String>, String)> {
         let mut arguments: Vec<&str> = command.iter().map(String::as_str).collect();
         arguments.push("--help");
         let help = outlast(&arguments).stdout;
-        for name in ["Commands:", "Workloads:"].map(|it| listed(&help, it)).concat() {
+        for name in ["Commands:", "Workloads:"]
+            .map(|it| listed(&help, it))
+            .concat()
+        {
             let mut inner = command.clone();
             inner.push(name);
             open.push(inner);
@@ -78,7 +81,9 @@ fn the_flags_of_serve_in_the_guide_are_those_there_are() {
     let page = page("docs/guide/configuration.md");
     let part = page.split("\n## ").nth(1).unwrap();
     let rows = part.lines().filter(|line| line.starts_with("| `--"));
-    let told: BTreeSet<String> = rows.flat_map(|row| flags(row).into_iter().take(1)).collect();
+    let told: BTreeSet<String> = rows
+        .flat_map(|row| flags(row).into_iter().take(1))
+        .collect();
     let mut there = flags(&outlast(&["serve", "--help"]).stdout);
     there.remove("--help");
     there.remove("--json");
@@ -128,7 +133,9 @@ fn the_defaults_of_the_limits_in_the_guide_are_those_there_are() {
 fn pairs(text: &str, pattern: &str) -> BTreeSet<(String, String)> {
     let pattern = regex_lite::Regex::new(pattern).unwrap();
     let found = pattern.captures_iter(text);
-    found.map(|it| (it[1].to_owned(), it[2].to_owned())).collect()
+    found
+        .map(|it| (it[1].to_owned(), it[2].to_owned()))
+        .collect()
 }
 
 #[test]
@@ -157,7 +164,9 @@ fn every_error_of_the_sdk_is_in_the_guide() {
     let source = page("crates/sdk/src/error.rs");
     let list = source.split("pub enum ErrorKind").nth(1).unwrap();
     let list = list.split("\n}").next().unwrap();
-    let kinds = list.lines().filter_map(|line| line.trim().strip_suffix(','));
+    let kinds = list
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','));
     let kinds: Vec<&str> = kinds.filter(|kind| !kind.starts_with('/')).collect();
     assert!(kinds.len() > 20, "only {kinds:?} found");
     for kind in kinds {
