@@ -35,7 +35,7 @@ def arguments():
         help="write the runner's own report",
     )
     parser.add_argument(
-        "--parallel", type=int, default=48, metavar="N", help="requirements at the same time",
+        "--parallel", type=int, default=16, metavar="N", help="requirements at the same time",
     )
     return parser.parse_args()
 
