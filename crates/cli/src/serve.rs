@@ -225,7 +225,8 @@ async fn open(settings: &Settings) -> anyhow::Result<(Engine, Arc<Hosting>)> {
         options: EngineOptions {
             known: Known::ByCatalogue,
             quotas: settings.quotas.clone(),
-            invocations_max: settings.invocations_max,
+            // Each function has its own bound: what one of them may not use, another may.
+            invocations_max: usize::MAX,
             ..EngineOptions::default()
         },
     });
@@ -240,6 +241,7 @@ async fn open(settings: &Settings) -> anyhow::Result<(Engine, Arc<Hosting>)> {
         policy: Arc::new(settings.policy.clone()),
         connector: Arc::new(Network::new(settings.push.ca.clone())),
         signing: Arc::new(signing),
+        invocations_max: settings.invocations_max,
     });
     Ok((engine, Arc::new(hosting)))
 }

@@ -4,7 +4,6 @@
 use crate::arguments::{CallbacksFlag, Serve};
 use anyhow::{Context as _, bail};
 use outlast_core::limits::Quotas;
-use outlast_engine::Options as EngineOptions;
 use outlast_http::tls::CA_VARIABLE;
 use outlast_server::{
     Options,
@@ -12,6 +11,7 @@ use outlast_server::{
     catalogue::Account,
     config::{Config, Parity, Push, SECRET_LENGTH_MIN, TlsFiles, check_account, check_region},
     host::push::address::AddressPolicy,
+    hosting::INVOCATIONS_MAX_DEFAULT,
     keys::StoredKeys,
     secret::Secret,
 };
@@ -87,7 +87,7 @@ impl Settings {
             },
             invocations_max: match invocations {
                 Some(invocations) => usize::try_from(invocations).unwrap_or(usize::MAX),
-                None => EngineOptions::default().invocations_max,
+                None => INVOCATIONS_MAX_DEFAULT,
             },
             callbacks: callbacks.or(config.callbacks).unwrap_or_default(),
             listen: serve.listen.or(config.listen).unwrap_or(LISTEN),
@@ -115,7 +115,7 @@ impl Settings {
             policy: AddressPolicy::with_loopback(),
             push: push(Push::default()),
             quotas: Quotas::unlimited(),
-            invocations_max: EngineOptions::default().invocations_max,
+            invocations_max: INVOCATIONS_MAX_DEFAULT,
             options: Options::default(),
             dev: true,
             fixed: Credentials::default(),

@@ -105,3 +105,8 @@ pub use with_retry::WithRetry;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So is the code of the guide to testing.
+#[cfg(all(doctest, feature = "testing", feature = "remote"))]
+#[doc = include_str!("../../../docs/guide/testing.md")]
+struct TestingGuide;
