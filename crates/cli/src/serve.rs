@@ -20,7 +20,7 @@ use outlast_server::{
     Server,
     auth::Access,
     catalogue::Catalogue,
-    host::push::connect::Tcp,
+    host::push::{connect::Network, signing::Signing},
     hosting::{self, Hosting},
     keys::StoredKeys,
     tls::Tls,
@@ -235,11 +235,14 @@ async fn open(settings: &Settings) -> anyhow::Result<(Engine, Arc<Hosting>)> {
     let engine = engine
         .await
         .with_context(|| format!("{data} cannot be used"))?;
+    let signing = Signing::from_env(&settings.push.sign)
+        .context("push.sign: the calls of these hosts cannot be signed")?;
     let hosting = Hosting::new(hosting::Parts {
         clock,
         random,
         policy: Arc::new(settings.policy.clone()),
-        connector: Arc::new(Tcp),
+        connector: Arc::new(Network::new(settings.push.ca.clone())),
+        signing: Arc::new(signing),
         invocations_max: settings.invocations_max,
     });
     Ok((engine, Arc::new(hosting)))

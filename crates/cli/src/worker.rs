@@ -9,7 +9,7 @@ mod forward;
 mod journal;
 
 use crate::{
-    arguments::client::{Connection, Worker},
+    arguments::client::Worker,
     client::{Call, Client},
     output::{Output, Report, Verdict},
     paint::one_line,
@@ -25,6 +25,7 @@ use outlast::core::{
     id::{digest128, uuid},
 };
 use outlast_engine::random::{Random, SystemRandom};
+use outlast_http::{Options, Place};
 use outlast_server::host::process::{Credentials, Environment, Group, Stream, lead, lines};
 use serde::Serialize;
 use serde_json::Value;
@@ -83,7 +84,7 @@ impl Report for Working {
 
 /// What all processes of a worker share.
 struct Shared {
-    connection: Connection,
+    options: Options,
     client: Arc<Client>,
     /// The function as it was named, which stands in paths.
     named: String,
@@ -110,22 +111,17 @@ pub(crate) fn run(worker: Worker, output: Output) -> anyhow::Result<Verdict> {
 }
 
 async fn work(worker: Worker, output: Output) -> anyhow::Result<()> {
-    let connection = Connection::at(worker.server.clone(), worker.token.clone());
-    let client = Arc::new(Client::new(&connection));
+    let options = worker.identity.at(Place::At(worker.server.clone()))?;
+    let client = Arc::new(Client::with(&options)?);
+    client.must_be_outlast("workers that ask for work")?;
     let path = format!("{}/configuration", function_path(&worker.function));
-    let configuration = client
-        .get(path)
-        .await
-        .map_err(|problem| match problem.cause {
-            Cause::NotFound => Problem {
-                message: format!(
-                    "{}; make it with `outlast functions create FILE`, as an admin",
-                    problem.message
-                ),
-                ..problem
-            },
-            Cause::Wrong | Cause::Usage | Cause::Refused | Cause::Unreachable => problem,
-        })?;
+    let configuration = client.get(path).await.map_err(|problem| {
+        let remedy = match problem.cause {
+            Cause::NotFound => "; an admin makes it with `outlast functions create FILE`",
+            Cause::Wrong | Cause::Usage | Cause::Refused | Cause::Unreachable => "",
+        };
+        problem.with_remedy(remedy)
+    })?;
     let function = function(&configuration)?;
     output.report(&Working {
         function: function.to_string(),
@@ -134,7 +130,7 @@ async fn work(worker: Worker, output: Output) -> anyhow::Result<()> {
     })?;
     let (journal, delivery) = Journal::new(client.clone(), &worker.function);
     let shared = Arc::new(Shared {
-        connection,
+        options,
         client,
         named: worker.function,
         environment: environment(&configuration),
@@ -235,7 +231,7 @@ impl Shared {
         let address = socket.local_addr()?;
         // A connection for nothing else: when it closes, the program is dead. It is announced before
         // it can ask for work.
-        let line = Client::new(&self.connection);
+        let line = Client::with(&self.options)?;
         self.alive(&line, &id, 0).await?;
         let program = self
             .command

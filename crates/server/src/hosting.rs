@@ -11,7 +11,10 @@ use crate::{
     host::{
         hosts::RuntimeHosts,
         listener::RuntimeListener,
-        push::{self, PushHost, SLACK_DEFAULT, Target, address::AddressPolicy, connect::Connector},
+        push::{
+            self, PushHost, SLACK_DEFAULT, Target, address::AddressPolicy, connect::Connector,
+            signing::Signing,
+        },
         runtime::{self, Backlog, RuntimeHost, WAITING_MAX_DEFAULT, refused},
     },
 };
@@ -52,6 +55,8 @@ pub struct Parts {
     pub policy: Arc<AddressPolicy>,
     /// How they are connected to.
     pub connector: Arc<dyn Connector>,
+    /// Which calls are signed.
+    pub signing: Arc<Signing>,
     /// Invocations of one function version at the same time. It is the only bound: a function that
     /// has no workers, or slow ones, takes nothing from others.
     pub invocations_max: usize,
@@ -134,6 +139,7 @@ impl Hosting {
     fn push(&self, configuration: &FunctionConfiguration, target: Target) -> Arc<dyn Invoker> {
         let settings = push::Settings {
             function: configuration.function().clone(),
+            signer: self.parts.signing.signer(&target),
             target,
             timeout: timeout(configuration),
             slack: SLACK_DEFAULT,

@@ -7,7 +7,7 @@ use outlast_core::{Start, wire::ExecutionStatus};
 use outlast_engine::{clock::EngineClock, random::Seeded, store::Query};
 use outlast_server::{
     Options,
-    host::push::{address::AddressPolicy, connect::Tcp},
+    host::push::{address::AddressPolicy, connect::Network},
     hosting::{Hosting, INVOCATIONS_MAX_DEFAULT, Parts},
 };
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ fn hosting() -> Arc<Hosting> {
         clock: Arc::new(EngineClock::tokio()),
         random: Arc::new(Seeded::new(3)),
         policy: Arc::new(AddressPolicy::with_loopback()),
-        connector: Arc::new(Tcp),
+        connector: Arc::new(Network::default()),
+        signing: Arc::default(),
         invocations_max: INVOCATIONS_MAX_DEFAULT,
     }))
 }
