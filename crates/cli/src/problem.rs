@@ -103,6 +103,12 @@ impl Problem {
         self
     }
 
+    /// The same, with what helps.
+    pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {
+        self.message += remedy;
+        self
+    }
+
     /// Whether the endpoint does not know the operation at all.
     pub(crate) fn is_unknown_operation(&self) -> bool {
         self.exception.as_deref() == Some("UnknownOperationException")

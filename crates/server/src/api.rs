@@ -16,6 +16,7 @@ use crate::{
     auth::{Access, Caller},
     catalogue::Catalogue,
     error::ApiError,
+    events::Events,
     metrics::Metrics,
     operation::Operation,
     route::{Query, Route, route},
@@ -29,12 +30,15 @@ use hyper::{
 use outlast_core::{id::uuid, random::SplitMix64};
 use outlast_engine::Engine;
 use serde::de::DeserializeOwned;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    sync::{Semaphore, SemaphorePermit, watch},
     time::Instant,
 };
 
@@ -52,8 +56,10 @@ pub(crate) struct Api {
     options: Arc<Options>,
     access: Access,
     metrics: Metrics,
-    /// Places for calls that nobody waits for.
-    background: Arc<Semaphore>,
+    /// Calls that nobody waits for.
+    events: Events,
+    /// Whether nobody is to wait any longer.
+    ending: watch::Sender<bool>,
     /// Pieces of room for bodies that are being received.
     rooms: Semaphore,
     requests: RequestIds,
@@ -80,7 +86,12 @@ impl Api {
             .min(Semaphore::MAX_PERMITS);
         Self {
             rooms: Semaphore::new(rooms),
-            background: Arc::new(Semaphore::new(options.background_max)),
+            events: Events::new(
+                engine.clone(),
+                options.background_max,
+                options.event_retries.clone(),
+            ),
+            ending: watch::Sender::new(false),
             requests: RequestIds::new(&engine.random()),
             engine,
             catalogue,
@@ -88,6 +99,25 @@ impl Api {
             metrics: Metrics::new(),
             options,
         }
+    }
+
+    /// Takes up what an earlier life of the server promised.
+    pub(crate) async fn begin(&self) {
+        if let Err(error) = self.events.resume().await {
+            tracing::error!(%error, "asynchronous calls of before cannot be read");
+        }
+    }
+
+    /// From now on nobody waits for news.
+    pub(crate) fn end_waiting(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Resolves when nobody is to wait any longer.
+    async fn ending(&self) {
+        let mut ending = self.ending.subscribe();
+        // The sender is a field of this: it cannot be gone.
+        let _ = ending.wait_for(|ending| *ending).await;
     }
 
     /// Answers a request, whatever it is.
@@ -103,8 +133,9 @@ impl Api {
         };
         let mut answer = answered.unwrap_or_else(|error| refusal(&error));
         identify(&mut answer, &self.requests.next());
-        let status = answer.status().as_u16();
-        self.metrics.answered(operation, status, begun.elapsed());
+        let (status, took) = (answer.status().as_u16(), begun.elapsed());
+        self.metrics.answered(operation, status, took);
+        note(operation, &answer, took);
         answer
     }
 
@@ -211,6 +242,30 @@ impl Api {
                 "too many large bodies are being received",
             )),
         }
+    }
+}
+
+/// Tells operators of a request: what was asked, never a path, a query or a header, since they may
+/// hold tokens and callback ids.
+fn note(operation: Option<Operation>, answer: &Answer, took: Duration) {
+    let operation = operation.map_or("unknown", Operation::name);
+    let status = answer.status().as_u16();
+    let text = |name: &str| {
+        let value = answer.headers().get(name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or("")
+    };
+    let (id, error) = (text("x-amzn-requestid"), text("x-amzn-errortype"));
+    match status {
+        500 | 502 => tracing::warn!(operation, status, error, id, "a request failed"),
+        401 | 403 => tracing::info!(operation, status, error, id, "a caller was refused"),
+        _ => tracing::debug!(
+            operation,
+            status,
+            error,
+            id,
+            ?took,
+            "a request was answered"
+        ),
     }
 }
 

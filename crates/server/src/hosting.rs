@@ -127,6 +127,15 @@ impl Hosting {
         &self.hosts
     }
 
+    /// No worker gets more work here, and durable calls that wait for one leave the line: what
+    /// workers have may still be finished. To be done once the engine calls nobody any more, which
+    /// would otherwise call again and again.
+    pub fn close(&self) {
+        for kept in self.lock().values() {
+            kept.host.close();
+        }
+    }
+
     fn push(&self, configuration: &FunctionConfiguration, target: Target) -> Arc<dyn Invoker> {
         let settings = push::Settings {
             function: configuration.function().clone(),
@@ -265,10 +274,17 @@ impl Hosts for Hosting {
         let kept = self.lock();
         let kept = kept.get(&key)?;
         let (host, mut open) = (kept.host.clone(), kept.open.subscribe());
+        let asks = request.uri().path().ends_with("/invocation/next");
         Some(Box::pin(async move {
             tokio::select! {
                 biased;
                 answer = host.serve(request) => answer,
+                // Whoever serves this port waits for its requests; workers come back.
+                () = host.closed(), if asks => refused(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "ServiceException",
+                    "the server is shutting down",
+                ),
                 _ = open.changed() => refused(
                     StatusCode::GONE,
                     "ResourceNotFoundException",

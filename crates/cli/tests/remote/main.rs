@@ -19,6 +19,7 @@
 mod cloud;
 mod life;
 mod restart;
+mod roles;
 mod secure;
 mod server;
 

@@ -9,7 +9,7 @@ use crate::{
     route::{OwnAction, Query, RouteError},
 };
 use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use outlast_core::{
     arn::FunctionReference,
     delivery::Arrival,
@@ -109,9 +109,10 @@ impl Api {
         let token = token.ok_or_else(|| ApiError::validation("CheckpointToken is missing"))?;
         let limit = poll_limit(query)?;
         let changing = self.engine.changed_since(execution, &token);
-        let changed = match tokio::time::timeout(limit, changing).await {
-            Ok(changed) => changed.map(|()| true)?,
-            Err(_) => false,
+        let changed = tokio::select! {
+            changed = changing => changed.map(|()| true)?,
+            () = tokio::time::sleep(limit) => false,
+            () = self.ending() => false,
         };
         json(StatusCode::OK, &Changed { changed })
     }
@@ -171,6 +172,7 @@ impl Api {
         let known = Known {
             health: self.engine.health(),
             functions: self.catalogue.names().len(),
+            events: self.events.len(),
             backlogs: self.catalogue.backlogs(),
         };
         crate::answer::metrics(self.metrics.text(&known))
@@ -179,8 +181,14 @@ impl Api {
     /// Hands a request of the Lambda Runtime API to whoever hosts the function.
     pub(super) async fn runtime(&self, function: &str, request: RuntimeRequest) -> Answered {
         let reference: FunctionReference = function.parse()?;
+        // What workers report is always taken.
+        let waits = request.method() == Method::GET;
         let serving = self.catalogue.runtime(&reference, request)?;
         match serving {
+            Some(serving) if waits => tokio::select! {
+                answer = serving => Ok(answer),
+                () = self.ending() => Err(ApiError::unavailable("the server is shutting down")),
+            },
             Some(serving) => Ok(serving.await),
             None => Err(RouteError::Unknown.into()),
         }
