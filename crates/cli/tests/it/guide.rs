@@ -186,6 +186,7 @@ fn the_guide_tells_the_least_role_of_every_operation() {
     for (_, operation, least) in OPERATIONS {
         let role = match least {
             Least::Anybody => "anybody",
+            Least::Known => "everybody known",
             Least::Viewer => "viewer",
             Least::Operator => "operator",
             Least::Worker => "worker",

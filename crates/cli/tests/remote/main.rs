@@ -19,6 +19,7 @@
 mod cloud;
 mod life;
 mod restart;
+mod secure;
 mod server;
 
 #[path = "../../../sdk/tests/examples/agent.rs"]
