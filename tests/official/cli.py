@@ -2,55 +2,10 @@
 ../python; every check is an assertion.
 """
 
-import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 
-from stand import Dev, new_key
-
-
-class Aws:
-    """The `aws` program beside this interpreter."""
-
-    def __init__(self, endpoint):
-        self.program = os.path.join(os.path.dirname(sys.executable), "aws")
-        self.environment = {
-            **os.environ,
-            "AWS_ENDPOINT_URL_LAMBDA": endpoint,
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "dev",
-            "AWS_SECRET_ACCESS_KEY": "dev",
-            "AWS_MAX_ATTEMPTS": "1",
-            "AWS_PAGER": "",
-        }
-
-    def run(self, *arguments):
-        command = [self.program, "lambda", *arguments, "--output", "json"]
-        return subprocess.run(
-            command, capture_output=True, text=True, env=self.environment, timeout=120
-        )
-
-    def __call__(self, *arguments):
-        done = self.run(*arguments)
-        assert done.returncode == 0, f"{arguments}: {done.stderr}"
-        return json.loads(done.stdout) if done.stdout.strip() else {}
-
-    def refused(self, code, *arguments):
-        done = self.run(*arguments)
-        assert done.returncode != 0 and f"({code})" in done.stderr, f"{arguments}: {done.stderr}"
-
-    def invoke(self, function, payload, *more):
-        with tempfile.NamedTemporaryFile() as out:
-            reply = self(
-                "invoke", "--function-name", function, "--payload", json.dumps(payload),
-                *more, out.name,
-            )
-            out.seek(0)
-            return reply, out.read().decode()
+from stand import Aws, Dev, new_key
 
 
 def starts_and_names(aws):

@@ -151,5 +151,46 @@ class Dev:
         return done
 
 
+class Aws:
+    """The `aws` program beside this interpreter."""
+
+    def __init__(self, endpoint, key="dev", secret="dev"):
+        self.program = os.path.join(os.path.dirname(sys.executable), "aws")
+        self.environment = {
+            **os.environ,
+            "AWS_ENDPOINT_URL_LAMBDA": endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": key,
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_MAX_ATTEMPTS": "1",
+            "AWS_PAGER": "",
+        }
+
+    def run(self, *arguments):
+        command = [self.program, "lambda", *arguments, "--output", "json"]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=self.environment, timeout=120
+        )
+
+    def __call__(self, *arguments):
+        done = self.run(*arguments)
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return json.loads(done.stdout) if done.stdout.strip() else {}
+
+    def refused(self, code, *arguments):
+        done = self.run(*arguments)
+        assert done.returncode != 0 and f"({code})" in done.stderr, f"{arguments}: {done.stderr}"
+
+    def invoke(self, function, payload, *more):
+        with tempfile.NamedTemporaryFile() as out:
+            reply = self(
+                "invoke", "--function-name", function, "--payload", json.dumps(payload),
+                *more, out.name,
+            )
+            out.seek(0)
+            return reply, out.read().decode()
+
+
 def new_key():
     return uuid.uuid4().hex

@@ -253,13 +253,12 @@ impl Asked<'_> {
         json(&self.body)
     }
 
-    /// A header's text.
+    /// A header's text, which may be empty.
     fn header(&self, name: &'static str) -> Result<Option<&str>, ApiError> {
         let Some(value) = self.headers.get(name) else {
             return Ok(None);
         };
         match value.to_str() {
-            Ok("") => Ok(None),
             Ok(text) => Ok(Some(text)),
             Err(_) => Err(ApiError::of(
                 outlast_core::Code::InvalidRequestContent,

@@ -199,6 +199,7 @@ impl Invocation {
                 ));
             }
         };
+        // An empty name is a mistake, and not the wish for a new execution each time.
         let name = asked.header("x-amz-durable-execution-name")?;
         if let Some(name) = name {
             check_execution_name(name)?;
@@ -207,12 +208,15 @@ impl Invocation {
         if let Some(tenant) = tenant {
             check_tenant(tenant)?;
         }
+        let unless_empty = |text: &&str| !text.is_empty();
+        let trace = asked.header("x-amzn-trace-id")?.filter(unless_empty);
+        let context = asked.header("x-amz-client-context")?.filter(unless_empty);
         Ok(Self {
             kind,
             name: name.map(Into::into),
             tenant: tenant.map(Into::into),
-            trace: asked.header("x-amzn-trace-id")?.map(Into::into),
-            client_context: asked.header("x-amz-client-context")?.map(Into::into),
+            trace: trace.map(Into::into),
+            client_context: context.map(Into::into),
             input: None,
         })
     }
