@@ -336,7 +336,7 @@ def unique(prefix="x"):
 
 
 def skip(serve, call, seconds):
-    """Moves the clock of a server that is tested, by an execution that waits so long."""
+    """Moves the clock of a server that is tested, with an execution that waits."""
     options = {"WaitSeconds": seconds}
     call.checkpoint({"Id": "long", "Type": "WAIT", "Action": "START", "WaitOptions": options})
     call.pend()
@@ -352,4 +352,4 @@ def skip(serve, call, seconds):
         return clock if clock["Resting"] else None
 
     clock = until("the clock to stand still", resting)
-    ask("POST", f"?Version={clock['Version']}&Until={clock['WakeMillis']}")
+    ask("POST", f"?Version={clock['Version']}&Until={clock['NowMillis'] + seconds * 1000}")
