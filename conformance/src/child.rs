@@ -4,13 +4,9 @@ use crate::{Crash, Failed, Requirement, requirement, seconds};
 use outlast::{Config, Context, Error, Result, Retry, codec};
 use serde::Deserialize;
 use serde_json::Value;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
 
 pub(crate) fn requirements(crash: &Crash) -> Vec<Requirement> {
-    let lost = Lost::new(crash.clone());
+    let lost = crash.clone();
     let replays_logged = || Config::new().log_while_replaying(true);
     vec![
         requirement("3-1", basic),
@@ -26,7 +22,8 @@ pub(crate) fn requirements(crash: &Crash) -> Vec<Requirement> {
         requirement("3-11", large_result).with_config(replays_logged()),
         requirement("3-12", move |ctx, input| {
             interrupted(ctx, input, lost.clone())
-        }),
+        })
+        .losing_its_process(),
         requirement("3-13", wait_inside),
         requirement("3-14", custom_codec),
         requirement("3-15", fails_without_step),
@@ -153,27 +150,13 @@ async fn large_result(ctx: Context, input: String) -> Result<usize> {
     Ok(large.len())
 }
 
-/// Remembers, outside the execution, that the process was lost once.
-#[derive(Clone)]
-struct Lost {
-    before: Arc<AtomicBool>,
-    crash: Crash,
-}
-
-impl Lost {
-    fn new(crash: Crash) -> Self {
-        Self {
-            before: Arc::default(),
-            crash,
-        }
-    }
-}
-
-async fn interrupted(ctx: Context, input: String, lost: Lost) -> Result<String> {
+async fn interrupted(ctx: Context, input: String, crash: Crash) -> Result<String> {
+    // Nothing in the new process remembers the lost one, but the record does.
+    let is_first = !ctx.is_replaying();
     ctx.run_in_child_context("", async |ctx| {
         ctx.step("", async |_| {
-            if !lost.before.swap(true, Ordering::Relaxed) {
-                match lost.crash.now().await {}
+            if is_first {
+                match crash.now().await {}
             }
             Ok::<_, Error>(input.clone())
         })

@@ -4,7 +4,8 @@
 //! [`all`] gives one function per requirement; a suite is a file. The requirements themselves are
 //! data of their own and not part of this crate: the test reads them from the folder named by
 //! `OUTLAST_REQUIREMENTS`. How a function is run is the caller's business: the test runs it on the
-//! test kit, a worker process on an engine.
+//! test kit, the program `outlast-conformance` as a worker of whatever engine it finds itself with,
+//! and `conformance/run` lets the official runner judge it there.
 
 mod callback;
 mod child;
@@ -12,6 +13,7 @@ mod invoke;
 mod map;
 pub mod matcher;
 mod parallel;
+mod plugin;
 mod projection;
 mod step;
 mod wait;
@@ -20,7 +22,8 @@ mod wait_for_condition;
 
 use outlast::{BoxError, Config, Context, Function, backend::BoxFuture};
 use serde::{Serialize, de::DeserializeOwned};
-use std::{convert::Infallible, fmt, future::Future, sync::Arc, time::Duration};
+use serde_json::Value;
+use std::{convert::Infallible, fmt, future::Future, io::Write as _, sync::Arc, time::Duration};
 
 /// One requirement: the function that is judged, and the functions it invokes.
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ pub struct Requirement {
     pub function: Function,
     /// Functions that must be there for it to invoke.
     pub targets: Vec<Function>,
+    /// Whether it loses its process, and so needs one of its own.
+    pub loses_process: bool,
 }
 
 impl Requirement {
@@ -43,11 +48,21 @@ impl Requirement {
         self.targets.extend(targets);
         self
     }
+
+    fn with_execution_timeout(mut self, timeout: Duration) -> Self {
+        self.function = self.function.execution_timeout(timeout);
+        self
+    }
+
+    fn losing_its_process(mut self) -> Self {
+        self.loses_process = true;
+        self
+    }
 }
 
 /// Every requirement, suite by suite. Handlers that are required to lose their process do so
-/// through `crash`.
-pub fn all(crash: &Crash) -> Vec<Requirement> {
+/// through `crash`; plugins hand their records to `records`.
+pub fn all(crash: &Crash, records: &Records) -> Vec<Requirement> {
     let mut all = step::requirements(crash);
     all.extend(wait::requirements());
     all.extend(child::requirements(crash));
@@ -57,8 +72,12 @@ pub fn all(crash: &Crash) -> Vec<Requirement> {
     all.extend(wait_for_callback::requirements());
     all.extend(parallel::requirements());
     all.extend(map::requirements());
+    all.extend(plugin::requirements(records));
     all
 }
+
+/// How long executions may take whose result a caller waits for.
+const SYNCHRONOUS_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// A requirement's handler as a function named after its id.
 fn requirement<I, O, E, H, Fut>(id: &'static str, handler: H) -> Requirement
@@ -71,8 +90,10 @@ where
 {
     Requirement {
         id,
-        function: Function::new(&format!("conformance-{id}"), handler),
+        function: Function::new(&format!("conformance-{id}"), handler)
+            .execution_timeout(SYNCHRONOUS_MAX),
         targets: Vec::new(),
+        loses_process: false,
     }
 }
 
@@ -109,6 +130,35 @@ impl Crash {
 impl fmt::Debug for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Crash")
+    }
+}
+
+/// Where plugins write what they see.
+#[derive(Clone)]
+pub struct Records(Arc<dyn Fn(&Value) + Send + Sync>);
+
+impl Records {
+    /// Hands each record to `write`.
+    pub fn new(write: impl Fn(&Value) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(write))
+    }
+
+    /// One line on standard output for each record, as log queries find them.
+    pub fn stdout() -> Self {
+        Self::new(|record| {
+            // A record that cannot be written has nowhere to complain.
+            let _ = writeln!(std::io::stdout().lock(), "{record}");
+        })
+    }
+
+    fn write(&self, record: &Value) {
+        (self.0)(record);
+    }
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Records")
     }
 }
 

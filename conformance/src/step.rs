@@ -26,10 +26,12 @@ pub(crate) fn requirements(crash: &Crash) -> Vec<Requirement> {
         requirement("1-16", does_not_retry_this_error),
         requirement("1-17", move |ctx, input| {
             lost_for_good(ctx, input, lost.clone())
-        }),
+        })
+        .losing_its_process(),
         requirement("1-18", move |ctx, input| {
             lost_then_retried(ctx, input, lost_once.clone())
-        }),
+        })
+        .losing_its_process(),
         requirement("1-19", fails),
         requirement("1-20", failure_handled),
     ]

@@ -10,7 +10,7 @@ pub(crate) fn requirements() -> Vec<Requirement> {
         requirement("2-2", named),
         requirement("2-3", sequential),
         requirement("2-4", one_minute),
-        requirement("2-5", one_hour),
+        requirement("2-5", one_hour).with_execution_timeout(seconds(2 * 60 * 60)),
     ]
 }
 

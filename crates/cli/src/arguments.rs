@@ -95,9 +95,9 @@ pub(crate) struct Completions {
     subcommand_help_heading = "Workloads"
 )]
 pub(crate) struct Bench {
-    /// Where functions run: in the engine's process, or as a worker of a server that is started for
-    /// the measurement.
-    #[arg(long, global = true, value_enum, default_value_t = Home::Embedded, display_order = 900)]
+    /// Where functions run: `embedded` in the engine's process, or `remote` as a worker of a server
+    /// that is started for the measurement.
+    #[arg(long, global = true, value_enum, default_value_t = Home::Embedded, hide_possible_values = true, display_order = 900)]
     pub(crate) home: Home,
     #[command(subcommand)]
     pub(crate) workload: Workload,

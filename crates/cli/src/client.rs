@@ -3,40 +3,18 @@
 //! It carries requests and says in one way what went wrong. Which requests there are is `service`'s;
 //! it repeats none that may have arrived.
 
-mod endpoint;
-
-pub(crate) use endpoint::Endpoint;
-
 use crate::{arguments::client::Connection, problem::Problem};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    HeaderMap, Method, Request, StatusCode,
-    client::conn::http1::{self, SendRequest},
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT},
+    HeaderMap, Method, StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use hyper_util::rt::TokioIo;
+use outlast_http::{Failure, Http, Options, client::ANSWER_MAX};
 use serde_json::Value;
-use std::{
-    fmt, io,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    runtime::Handle,
-    time::timeout,
-};
+use std::time::Duration;
 
-/// How long an endpoint may take to accept a connection.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long an endpoint may take to answer unless a call says otherwise.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of one answer, at most.
-const ANSWER_BYTES_MAX: usize = 256 * 1_048_576;
-/// Connections that are kept for the next call.
-const IDLE_MAX: usize = 64;
+pub(crate) const PATIENCE: Duration = ANSWER_MAX;
 const ERROR_TYPE: &str = "x-amzn-errortype";
 const AGENT: &str = concat!("outlast/", env!("CARGO_PKG_VERSION"));
 
@@ -48,8 +26,8 @@ pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// How long the answer may take.
-    pub(crate) patience: Duration,
+    /// How long the answer may take; for ever if absent.
+    pub(crate) patience: Option<Duration>,
 }
 
 impl Call {
@@ -60,7 +38,7 @@ impl Call {
             path: path.into(),
             headers: HeaderMap::new(),
             body: Bytes::new(),
-            patience: PATIENCE,
+            patience: Some(PATIENCE),
         }
     }
 
@@ -120,30 +98,51 @@ impl Answer {
 }
 
 /// Calls an endpoint. Connections are kept for the next call.
+#[derive(Debug)]
 pub(crate) struct Client {
-    endpoint: Endpoint,
-    token: Option<String>,
-    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
-}
-
-impl fmt::Debug for Client {
-    /// Without the token.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("endpoint", &self.endpoint)
-            .finish_non_exhaustive()
-    }
+    http: Http,
 }
 
 impl Client {
     /// A client for the endpoint that arguments and environment name.
-    pub(crate) fn new(connection: &Connection) -> Self {
-        let token = connection.token.clone();
-        Self {
-            endpoint: connection.endpoint(),
-            token: token.filter(|token| !token.is_empty()),
-            idle: Mutex::default(),
+    ///
+    /// # Errors
+    /// When it cannot be asked like this.
+    pub(crate) fn new(connection: &Connection) -> Result<Self, Problem> {
+        Self::with(&connection.options()?)
+    }
+
+    /// A client with all that is settled.
+    ///
+    /// # Errors
+    /// When the endpoint cannot be asked like this.
+    pub(crate) fn with(options: &Options) -> Result<Self, Problem> {
+        let options = Options {
+            agent: Some(AGENT),
+            ..options.clone()
+        };
+        let http = Http::new(&options).map_err(|error| Problem::usage(error.to_string()))?;
+        Ok(Self { http })
+    }
+
+    /// Refuses what only a server of ours offers, where it cannot be.
+    ///
+    /// # Errors
+    /// When the endpoint is AWS's.
+    pub(crate) fn must_be_outlast(&self, what: &str) -> Result<(), Problem> {
+        let endpoint = self.http.endpoint();
+        if !endpoint.is_aws() {
+            return Ok(());
         }
+        Err(Problem::not_offered(format!(
+            "AWS Lambda does not offer {what}, so {endpoint} cannot be asked for it: name an Outlast \
+             server with --endpoint or OUTLAST_ENDPOINT"
+        )))
+    }
+
+    /// Whether the endpoint is AWS's.
+    pub(crate) fn is_aws(&self) -> bool {
+        self.http.endpoint().is_aws()
     }
 
     /// Sends a call whose answer must be a success.
@@ -151,7 +150,7 @@ impl Client {
     /// # Errors
     /// When the endpoint cannot be reached, or refuses.
     pub(crate) async fn call(&self, call: Call) -> Result<Answer, Problem> {
-        let answer = self.send(call).await?;
+        let answer = self.send(&call).await?;
         if answer.status.is_success() {
             return Ok(answer);
         }
@@ -162,130 +161,38 @@ impl Client {
     ///
     /// # Errors
     /// When the endpoint cannot be reached, or does not answer in time.
-    pub(crate) async fn send(&self, call: Call) -> Result<Answer, Problem> {
-        let patience = call.patience;
-        match timeout(patience, self.exchange(call)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let (endpoint, seconds) = (&self.endpoint, patience.as_secs());
-                let message = format!("{endpoint} did not answer within {seconds} seconds");
-                Err(Problem::unreachable(message))
-            }
-        }
-    }
-
-    async fn exchange(&self, call: Call) -> Result<Answer, Problem> {
-        let mut request = self.request(call)?;
-        let lost = |error: hyper::Error| self.lost(&error);
-        // A kept connection may have been closed meanwhile; what was not sent is sent again.
-        while let Some(mut sender) = self.kept() {
-            if sender.ready().await.is_err() {
-                continue;
-            }
-            match sender.try_send_request(request).await {
-                Ok(response) => return self.receive(response, sender).await,
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(lost(error.into_error())),
-                },
-            }
-        }
-        let mut sender = self.connect().await?;
-        let response = sender.send_request(request).await.map_err(lost)?;
-        self.receive(response, sender).await
-    }
-
-    async fn receive(
-        &self,
-        response: hyper::Response<hyper::body::Incoming>,
-        sender: SendRequest<Full<Bytes>>,
-    ) -> Result<Answer, Problem> {
-        let (parts, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| {
-            let message = format!("{} broke off its answer: {error}", self.endpoint);
-            Problem::unreachable(message)
-        })?;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_MAX && !sender.is_closed() {
-            idle.push(sender);
-        }
-        drop(idle);
+    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Problem> {
+        let uri = self.http.uri(&call.path);
+        let uri = uri.map_err(|error| Problem::usage(error.to_string()))?;
+        let request = outlast_http::Call {
+            method: call.method.clone(),
+            uri,
+            headers: call.headers.clone(),
+            body: call.body.clone(),
+            patience: call.patience.map(|all| all.saturating_sub(ANSWER_MAX)),
+        };
+        let reply = self.http.send(&request).await;
+        let reply = reply.map_err(|failure| self.failed(failure))?;
         Ok(Answer {
-            status: parts.status,
-            headers: parts.headers,
-            body: body.to_bytes(),
+            status: reply.status,
+            headers: reply.headers,
+            body: reply.body,
         })
     }
 
-    fn kept(&self) -> Option<SendRequest<Full<Bytes>>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.pop()
-    }
-
-    fn request(&self, call: Call) -> Result<Request<Full<Bytes>>, Problem> {
-        let path = format!("{}{}", self.endpoint.base(), call.path);
-        let uri = path.parse::<hyper::Uri>();
-        let uri = uri.map_err(|error| Problem::usage(format!("{path} is no path: {error}")))?;
-        let mut request = Request::new(Full::new(call.body));
-        *request.method_mut() = call.method;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = call.headers;
-        let headers = request.headers_mut();
-        if let Ok(host) = HeaderValue::from_str(self.endpoint.authority()) {
-            headers.insert(HOST, host);
-        }
-        if !headers.contains_key(USER_AGENT) {
-            headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        }
-        self.authorize(&mut request)?;
-        Ok(request)
-    }
-
-    /// Says who is calling: by a token, or not at all. The one place where requests are signed.
-    fn authorize(&self, request: &mut Request<Full<Bytes>>) -> Result<(), Problem> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
-        let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {token}")) else {
-            return Err(Problem::usage(
-                "the token has characters that cannot be sent: copy it again, without line breaks",
-            ));
-        };
-        value.set_sensitive(true);
-        request.headers_mut().insert(AUTHORIZATION, value);
-        Ok(())
-    }
-
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Problem> {
-        let stream = match timeout(CONNECT_MAX, open(&self.endpoint)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(self.unreachable(&error.to_string())),
-            Err(_) => return Err(self.unreachable("it did not accept a connection in time")),
-        };
-        let (sender, connection) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| self.lost(&error))?;
-        drop(Handle::current().spawn(async move {
-            // What breaks is seen by whoever waits for an answer.
-            let _ = connection.await;
-        }));
-        Ok(sender)
-    }
-
-    fn unreachable(&self, reason: &str) -> Problem {
-        Problem::unreachable(format!(
-            "{} cannot be reached: {reason}; start a server with `outlast serve --dev`, or name \
-             another one with --endpoint or OUTLAST_ENDPOINT",
-            self.endpoint
-        ))
-    }
-
-    fn lost(&self, error: &hyper::Error) -> Problem {
-        Problem::unreachable(format!(
-            "the connection to {} broke: {error}",
-            self.endpoint
-        ))
+    fn failed(&self, failure: Failure) -> Problem {
+        let endpoint = self.http.endpoint();
+        Problem::unreachable(match failure {
+            Failure::Impossible(message) => message,
+            Failure::NotSent(message) if endpoint.is_loopback() => format!(
+                "{message}; start a server with `outlast serve --dev`, or name another one with \
+                 --endpoint or OUTLAST_ENDPOINT"
+            ),
+            Failure::NotSent(message) => format!(
+                "{message}; is this the right one? Name another with --endpoint or OUTLAST_ENDPOINT"
+            ),
+            Failure::Broken(message) => format!("{endpoint} gave no answer: {message}"),
+        })
     }
 
     /// What a refusal says.
@@ -297,25 +204,10 @@ impl Client {
         let exception = exception.and_then(|name| name.split(':').next());
         let message = text("Message").or_else(|| text("message"));
         let message = message.map_or_else(
-            || format!("{} answered {}", self.endpoint, answer.status),
+            || format!("{} answered {}", self.http.endpoint(), answer.status),
             str::to_owned,
         );
-        Problem::refused(answer.status.as_u16(), exception, message)
+        let problem = Problem::refused(answer.status.as_u16(), exception, message);
+        problem.with_remedy(self.is_aws())
     }
-}
-
-/// What a connection is made of.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// Connects. The one place where connections are encrypted.
-async fn open(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
-    if endpoint.is_encrypted() {
-        let message = "this build has no TLS: use an http:// endpoint";
-        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
-    }
-    let stream = TcpStream::connect((endpoint.host(), endpoint.port())).await?;
-    stream.set_nodelay(true)?;
-    Ok(Box::new(stream))
 }

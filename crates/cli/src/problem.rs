@@ -78,10 +78,6 @@ impl Problem {
                 "; the endpoint does not offer this: it needs an Outlast server of this version",
             ),
             404 => (Cause::NotFound, ""),
-            401 | 403 => (
-                Cause::Refused,
-                "; give a token with --token or OUTLAST_TOKEN whose role allows this",
-            ),
             400..=499 => (Cause::Refused, ""),
             _ => (Cause::Wrong, ""),
         };
@@ -91,6 +87,20 @@ impl Problem {
             exception: exception.map(str::to_owned),
             message: format!("{what}{message}{remedy}"),
         }
+    }
+
+    /// The endpoint does not offer what was asked for.
+    pub(crate) fn not_offered(message: impl Into<String>) -> Self {
+        Self::new(Cause::Refused, message)
+    }
+
+    /// With what helps, if it is about who is asking.
+    pub(crate) fn with_remedy(mut self, is_aws: bool) -> Self {
+        let exception = self.exception.as_deref().unwrap_or_default();
+        if let Some(remedy) = outlast_http::remedy(exception, is_aws) {
+            self.message = format!("{}; {remedy}", self.message);
+        }
+        self
     }
 
     /// Whether the endpoint does not know the operation at all.

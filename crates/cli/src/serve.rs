@@ -20,7 +20,7 @@ use outlast_server::{
     Server,
     auth::Access,
     catalogue::Catalogue,
-    host::push::connect::Tcp,
+    host::push::{connect::Network, signing::Signing},
     hosting::{self, Hosting},
     keys::StoredKeys,
     tls::Tls,
@@ -225,18 +225,23 @@ async fn open(settings: &Settings) -> anyhow::Result<(Engine, Arc<Hosting>)> {
         options: EngineOptions {
             known: Known::ByCatalogue,
             quotas: settings.quotas.clone(),
-            invocations_max: settings.invocations_max,
+            // Each function has its own bound: what one of them may not use, another may.
+            invocations_max: usize::MAX,
             ..EngineOptions::default()
         },
     });
     let engine = engine
         .await
         .with_context(|| format!("{data} cannot be used"))?;
+    let signing = Signing::from_env(&settings.push.sign)
+        .context("push.sign: the calls of these hosts cannot be signed")?;
     let hosting = Hosting::new(hosting::Parts {
         clock,
         random,
         policy: Arc::new(settings.policy.clone()),
-        connector: Arc::new(Tcp),
+        connector: Arc::new(Network::new(settings.push.ca.clone())),
+        signing: Arc::new(signing),
+        invocations_max: settings.invocations_max,
     });
     Ok((engine, Arc::new(hosting)))
 }

@@ -52,7 +52,7 @@ impl Client {
         }
         let path = format!("{}/invocations{}", function_path(function), query.0);
         let mut call = Call::new(Method::POST, path).with_body(invocation.input);
-        call.patience = INVOKE_PATIENCE;
+        call.patience = Some(INVOKE_PATIENCE);
         let kind = if invocation.event {
             "Event"
         } else {

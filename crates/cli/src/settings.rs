@@ -4,13 +4,14 @@
 use crate::arguments::{CallbacksFlag, Serve};
 use anyhow::{Context as _, bail};
 use outlast_core::limits::Quotas;
-use outlast_engine::Options as EngineOptions;
+use outlast_http::tls::CA_VARIABLE;
 use outlast_server::{
     Options,
     auth::{Callbacks, Credentials, Role},
     catalogue::Account,
-    config::{Config, Parity, SECRET_LENGTH_MIN, TlsFiles, check_account, check_region},
+    config::{Config, Parity, Push, SECRET_LENGTH_MIN, TlsFiles, check_account, check_region},
     host::push::address::AddressPolicy,
+    hosting::INVOCATIONS_MAX_DEFAULT,
     keys::StoredKeys,
     secret::Secret,
 };
@@ -38,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) callbacks: Callbacks,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) policy: AddressPolicy,
+    pub(crate) push: Push,
     pub(crate) quotas: Quotas,
     pub(crate) invocations_max: usize,
     pub(crate) options: Options,
@@ -76,6 +78,7 @@ impl Settings {
         });
         Ok(Self {
             policy: config.policy(policy)?,
+            push: push(config.push.clone()),
             fixed: fixed(&config)?,
             options: config.limits.options(),
             quotas: match config.parity.unwrap_or_default() {
@@ -84,7 +87,7 @@ impl Settings {
             },
             invocations_max: match invocations {
                 Some(invocations) => usize::try_from(invocations).unwrap_or(usize::MAX),
-                None => EngineOptions::default().invocations_max,
+                None => INVOCATIONS_MAX_DEFAULT,
             },
             callbacks: callbacks.or(config.callbacks).unwrap_or_default(),
             listen: serve.listen.or(config.listen).unwrap_or(LISTEN),
@@ -110,8 +113,9 @@ impl Settings {
             callbacks: Callbacks::default(),
             tls: None,
             policy: AddressPolicy::with_loopback(),
+            push: push(Push::default()),
             quotas: Quotas::unlimited(),
-            invocations_max: EngineOptions::default().invocations_max,
+            invocations_max: INVOCATIONS_MAX_DEFAULT,
             options: Options::default(),
             dev: true,
             fixed: Credentials::default(),
@@ -135,7 +139,7 @@ fn read(file: &Path) -> anyhow::Result<Config> {
     let mut config = Config::parse(&text).with_context(|| format!("{shown} cannot be used"))?;
     // What a file names is beside it, wherever the program is started.
     let folder = file.parent().unwrap_or(Path::new(""));
-    let places = [&mut config.data, &mut config.functions];
+    let places = [&mut config.data, &mut config.functions, &mut config.push.ca];
     let mut places: Vec<&mut PathBuf> = places.into_iter().flatten().collect();
     if let Some(tls) = &mut config.tls {
         places.extend([&mut tls.certificate, &mut tls.key]);
@@ -144,6 +148,13 @@ fn read(file: &Path) -> anyhow::Result<Config> {
         *place = folder.join(&*place);
     }
     Ok(config)
+}
+
+/// How functions elsewhere are called; the environment may name certificates to trust.
+fn push(mut push: Push) -> Push {
+    let named = std::env::var_os(CA_VARIABLE).filter(|file| !file.is_empty());
+    push.ca = push.ca.or_else(|| named.map(PathBuf::from));
+    push
 }
 
 fn fixed(config: &Config) -> anyhow::Result<Credentials> {

@@ -9,7 +9,7 @@ mod forward;
 mod journal;
 
 use crate::{
-    arguments::client::{Connection, Worker},
+    arguments::client::Worker,
     client::{Call, Client},
     output::{Output, Report, Verdict},
     paint::one_line,
@@ -25,6 +25,7 @@ use outlast::core::{
     id::{digest128, uuid},
 };
 use outlast_engine::random::{Random, SystemRandom};
+use outlast_http::{Options, Place};
 use outlast_server::host::process::{Credentials, Environment, Group, Stream, lead, lines};
 use serde::Serialize;
 use serde_json::Value;
@@ -83,7 +84,7 @@ impl Report for Working {
 
 /// What all processes of a worker share.
 struct Shared {
-    connection: Connection,
+    options: Options,
     client: Arc<Client>,
     /// The function as it was named, which stands in paths.
     named: String,
@@ -110,8 +111,9 @@ pub(crate) fn run(worker: Worker, output: Output) -> anyhow::Result<Verdict> {
 }
 
 async fn work(worker: Worker, output: Output) -> anyhow::Result<()> {
-    let connection = Connection::at(worker.server.clone(), worker.token.clone());
-    let client = Arc::new(Client::new(&connection));
+    let options = worker.identity.at(Place::At(worker.server.clone()))?;
+    let client = Arc::new(Client::with(&options)?);
+    client.must_be_outlast("workers that ask for work")?;
     let path = format!("{}/configuration", function_path(&worker.function));
     let configuration = client.get(path).await?;
     let function = function(&configuration)?;
@@ -122,7 +124,7 @@ async fn work(worker: Worker, output: Output) -> anyhow::Result<()> {
     })?;
     let (journal, delivery) = Journal::new(client.clone(), &worker.function);
     let shared = Arc::new(Shared {
-        connection,
+        options,
         client,
         named: worker.function,
         environment: environment(&configuration),
@@ -223,7 +225,7 @@ impl Shared {
         let address = socket.local_addr()?;
         // A connection for nothing else: when it closes, the program is dead. It is announced before
         // it can ask for work.
-        let line = Client::new(&self.connection);
+        let line = Client::with(&self.options)?;
         self.alive(&line, &id, 0).await?;
         let program = self
             .command

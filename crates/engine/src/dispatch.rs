@@ -4,7 +4,7 @@ use crate::{
     cell::Mail,
     engine::{Flight, Inner, LOOK_AGAIN_MS, lock, read},
     error::Error,
-    function::Known,
+    function::{Known, NameAndVersion, lane},
     invoker::Call,
 };
 use outlast_core::{
@@ -26,8 +26,8 @@ const RECOVER_MAX: usize = 256;
 
 impl Inner {
     /// An execution wants to be called.
-    pub(crate) fn make_ready(self: &Arc<Self>, function: &Arc<str>, id: ExecutionId) {
-        let admission = lock(&self.dispatcher).ready(function, id);
+    pub(crate) fn make_ready(self: &Arc<Self>, lane: &NameAndVersion, id: ExecutionId) {
+        let admission = lock(&self.dispatcher).ready(lane, id);
         match admission {
             Admission::Queued | Admission::AlreadyQueued => self.pump(),
             Admission::Full => self.wakes.offer_again(id, self.now()),
@@ -47,8 +47,8 @@ impl Inner {
             self.beginning.fetch_add(claimed.len(), Ordering::Relaxed);
             claimed
         };
-        for (function, id) in claimed {
-            let slot = self.slot(function, id);
+        for (lane, id) in claimed {
+            let slot = self.slot(lane, id);
             let flight = slot.flight.clone();
             let begins = Begins(self.clone());
             let call = async move { slot.inner.fly(&slot, begins).await };
@@ -58,12 +58,12 @@ impl Inner {
     }
 
     /// A claimed slot. Whatever becomes of the call, it comes back.
-    fn slot(self: &Arc<Self>, function: Arc<str>, id: ExecutionId) -> Slot {
+    fn slot(self: &Arc<Self>, lane: NameAndVersion, id: ExecutionId) -> Slot {
         let random = self.random.bytes();
         let invocation = uuid(digest128(&[b"invocation", &random]));
         Slot {
             inner: self.clone(),
-            function,
+            lane,
             id,
             flight: Arc::new(Flight::new(invocation.into())),
         }
@@ -76,11 +76,11 @@ impl Inner {
         execution: &mut Execution,
         records: &mut Vec<Record>,
     ) -> Option<Boarded> {
-        let function = &execution.profile().arn.function.name;
-        if self.is_stopped() || !lock(&self.dispatcher).claim_free(function) {
+        let lane = lane(&execution.profile().arn.function);
+        if self.is_stopped() || !lock(&self.dispatcher).claim_free(&lane) {
             return None;
         }
-        let slot = self.slot(function.clone(), execution.id());
+        let slot = self.slot(lane, execution.id());
         let begin = Input::Invoke {
             invocation_id: slot.flight.invocation.clone(),
         };
@@ -171,7 +171,7 @@ impl Inner {
             self.look_again(id);
         }
         if matches!(again, Ok(true)) {
-            self.make_ready(&slot.function, id);
+            self.make_ready(&slot.lane, id);
         }
     }
 
@@ -362,7 +362,7 @@ impl Drop for Begins {
 /// A claimed slot, which comes back however the call ends.
 struct Slot {
     inner: Arc<Inner>,
-    function: Arc<str>,
+    lane: NameAndVersion,
     id: ExecutionId,
     flight: Arc<Flight>,
 }
@@ -373,7 +373,7 @@ impl Drop for Slot {
             // It did not come to its end: whatever it has begun has to be taken up.
             self.inner.look_again(self.id);
         }
-        lock(&self.inner.dispatcher).finished(&self.function);
+        lock(&self.inner.dispatcher).finished(&self.lane);
         self.inner.pump();
     }
 }

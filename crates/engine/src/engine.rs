@@ -10,7 +10,7 @@ use crate::{
     clock::{Clock, StoreClock},
     error::Error,
     frame,
-    function::{Known, Registered, Registry},
+    function::{Known, NameAndVersion, Registered, Registry, lane},
     invoker::BoxFuture,
     quarantine::Quarantine,
     random::Random,
@@ -123,7 +123,7 @@ pub(crate) struct Inner {
     pub(crate) cells: Cells,
     pub(crate) quarantine: Quarantine,
     pub(crate) wakes: Wakes,
-    pub(crate) dispatcher: Mutex<Dispatcher<Arc<str>, ExecutionId>>,
+    pub(crate) dispatcher: Mutex<Dispatcher<NameAndVersion, ExecutionId>>,
     /// Invocations that are about to begin. Grows under the dispatcher's lock only.
     pub(crate) beginning: AtomicUsize,
     /// Invocations in flight.
@@ -230,17 +230,22 @@ impl Engine {
 
     /// Makes a function known. What becomes of executions of others is for [`Known`] to say.
     pub fn register(&self, function: Registered) {
-        let (name, share) = (function.function.name.clone(), function.share);
+        let (lane, share) = (lane(&function.function), function.share);
         write(&self.inner.registry).put(function);
-        lock(&self.inner.dispatcher).set_share(name, share);
+        lock(&self.inner.dispatcher).set_share(lane, share);
+        // It may be able to take more than before.
+        self.inner.pump();
     }
 
     /// Forgets one version of a function, or the function.
     pub fn unregister(&self, name: &str, version: Option<&str>) {
-        write(&self.inner.registry).remove(name, version);
-        if version.is_none() {
-            lock(&self.inner.dispatcher).forget_share(&name.into());
+        let gone = write(&self.inner.registry).remove(name, version);
+        let mut dispatcher = lock(&self.inner.dispatcher);
+        for version in gone {
+            dispatcher.forget_share(&(name.into(), version));
         }
+        drop(dispatcher);
+        self.inner.pump();
     }
 
     /// Sets the aliases of a function that is known: names that stand for its versions.
@@ -567,9 +572,9 @@ impl Inner {
         records: &[Record],
     ) -> Result<(), CommitError> {
         let id = execution.id();
-        let function = execution.profile().arn.function.name.clone();
+        let lane = lane(&execution.profile().arn.function);
         self.store_new(execution, records).await?;
-        self.make_ready(&function, id);
+        self.make_ready(&lane, id);
         Ok(())
     }
 
@@ -630,7 +635,7 @@ impl Inner {
         self.wakes.settle(id, wake, loaded.wake == Some(ACTIVE));
         // A flight that is about to end looks for itself.
         if execution.wants_invocation(now) && !flies {
-            self.make_ready(&execution.profile().arn.function.name, id);
+            self.make_ready(&lane(&execution.profile().arn.function), id);
         }
     }
 

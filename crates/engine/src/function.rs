@@ -10,6 +10,15 @@ use outlast_core::{
 };
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+/// What shares a line and a number of slots: one version of a function. Another version may have
+/// no workers, or slow ones.
+pub(crate) type NameAndVersion = (Arc<str>, Arc<str>);
+
+/// The line in which executions of a function version wait to be called.
+pub(crate) fn lane(function: &Function) -> NameAndVersion {
+    (function.name.clone(), function.version.clone())
+}
+
 /// One version of a function, ready to be called.
 #[derive(Clone)]
 pub struct Registered {
@@ -113,13 +122,16 @@ impl Registry {
             .insert(version.clone(), Arc::new(registered));
     }
 
-    /// Forgets one version of a function, or all of it.
-    pub(crate) fn remove(&mut self, name: &str, version: Option<&str>) {
-        match (version, self.functions.get_mut(name)) {
-            (Some(version), Some(named)) => drop(named.versions.remove(version)),
-            (None, Some(_)) => drop(self.functions.remove(name)),
-            (_, None) => {}
-        }
+    /// Forgets one version of a function, or all of it. Tells which versions were there.
+    pub(crate) fn remove(&mut self, name: &str, version: Option<&str>) -> Vec<Arc<str>> {
+        let gone = match (version, self.functions.get_mut(name)) {
+            (Some(version), Some(named)) => {
+                named.versions.remove_entry(version).into_iter().collect()
+            }
+            (None, Some(_)) => self.functions.remove(name).unwrap_or_default().versions,
+            (_, None) => BTreeMap::new(),
+        };
+        gone.into_keys().collect()
     }
 
     /// Sets the aliases of a function that is known.
@@ -331,11 +343,15 @@ mod tests {
     #[test]
     fn what_is_removed_is_no_longer_found_and_the_rest_is() {
         let mut registry = registry();
-        registry.remove("order", Some("10"));
+        assert_eq!(registry.remove("order", Some("10")), ["10".into()]);
         assert!(registry.find("order:10").is_err() && registry.find("order:9").is_ok());
-        registry.remove("order", None);
+        assert_eq!(
+            registry.remove("order", None),
+            ["$LATEST".into(), "9".into()]
+        );
         assert!(registry.find("order:9").is_err() && registry.find("mail").is_ok());
-        registry.remove("order", None);
+        assert!(registry.remove("order", None).is_empty());
+        assert!(registry.remove("mail", Some("1")).is_empty());
     }
 
     #[test]

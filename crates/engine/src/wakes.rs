@@ -272,7 +272,7 @@ impl Inner {
             Ok(Some(head)) if head.status.is_terminal() => self.expire(id),
             // Whatever is due is settled when it is called; if it need not be, that is found out
             // then.
-            Ok(Some(head)) => self.make_ready(&head.function, id),
+            Ok(Some(head)) => self.make_ready(&(head.function, head.function_version), id),
             Ok(None) => {}
             Err(StoreError::Damaged { reason, .. }) => drop(self.put_in_quarantine(id, reason)),
             Err(error @ StoreError::Unreadable(_)) => {

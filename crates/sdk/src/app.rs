@@ -33,9 +33,10 @@ use std::future::Future;
 /// several functions, the one named like the Lambda function (`AWS_LAMBDA_FUNCTION_NAME`) is
 /// served; a program with one function needs no such agreement of names.
 ///
-/// With `OUTLAST_ENDPOINT=http://HOST:PORT` and the feature `remote`, the program is a worker of that
+/// With `OUTLAST_ENDPOINT=https://HOST:PORT` (or `http://`) and the feature `remote`, the program is a worker of that
 /// server: it makes its functions known there, runs as many of their executions at once as there
-/// are, and comes back when the server was away. `OUTLAST_TOKEN` is sent along as a bearer token.
+/// are, and comes back when the server was away. [`Remote::from_env`](crate::Remote::from_env) says
+/// as whom it asks there: by a token, or by keys that sign.
 /// The server ends an invocation after 15 minutes, as AWS Lambda does: a step must not take longer.
 ///
 /// Elsewhere, with the feature `embedded` (on by default), an engine in this process keeps

@@ -360,14 +360,16 @@ impl<'a> Driver<'a> {
         let (changed, operations) = self.with(|state| {
             let changed: Vec<_> = changes
                 .iter()
-                .filter_map(|(id, _)| state.journal.get(id).cloned())
+                .filter_map(|(id, _)| {
+                    let operation = state.journal.get(id)?;
+                    Some(OperationInfo::from_record(operation, false))
+                })
                 .collect();
             (changed, state.journal.iter().cloned().collect())
         });
-        for (operation, (_, change)) in changed.iter().zip(changes) {
+        for (info, (_, change)) in changed.iter().zip(changes) {
             if change.closed() {
-                let info = OperationInfo::from_record(operation, false);
-                hooks.each("operation_end", |plugin| plugin.operation_end(&info));
+                hooks.each("operation_end", |plugin| plugin.operation_end(info));
             }
         }
         let info = ChangeInfo {

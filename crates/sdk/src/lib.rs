@@ -93,7 +93,7 @@ pub use outlast_core as core;
 #[cfg(feature = "embedded")]
 pub use outlast_engine as engine;
 #[cfg(feature = "remote")]
-pub use remote::{Remote, Worker};
+pub use remote::{Remote, RemoteOptions, Worker};
 pub use retry::{Failure, Jitter, Retry, RetryDecision};
 pub use saga::Saga;
 pub use signal::WaitSignal;
@@ -105,3 +105,8 @@ pub use with_retry::WithRetry;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So is the code of the guide to testing.
+#[cfg(all(doctest, feature = "testing", feature = "remote"))]
+#[doc = include_str!("../../../docs/guide/testing.md")]
+struct TestingGuide;

@@ -173,6 +173,7 @@ pub struct OperationInfo {
 }
 
 impl OperationInfo {
+    /// What a record says about its operation.
     pub(crate) fn from_record(operation: &Operation, is_replay: bool) -> Self {
         let succeeded = operation.status == OperationStatus::Succeeded;
         let failed = operation.status.is_terminal() && !succeeded;
@@ -242,8 +243,8 @@ pub enum AttemptStatus {
 pub struct ChangeInfo {
     /// The execution.
     pub execution_arn: Arc<str>,
-    /// Those that changed.
-    pub changed: Vec<Arc<Operation>>,
+    /// Those that changed, as they are now.
+    pub changed: Vec<OperationInfo>,
     /// All that are known.
     pub operations: Vec<Arc<Operation>>,
 }

@@ -1,12 +1,12 @@
 //! The home behind a server: a client of it, and workers for it.
 //!
-//! Plain HTTP/1.1, over connections that are kept. What the server decides is its own; nothing of an
+//! HTTP/1.1, encrypted or not, over connections that are kept: see the crate `outlast-http`. What the server decides is its own; nothing of an
 //! execution is kept here.
 
-mod address;
+mod answer;
 mod api;
 mod backend;
-mod http;
+mod options;
 mod register;
 mod service;
 mod worker;
@@ -15,20 +15,24 @@ use crate::{
     client::{Execution, PendingCallback, Service, StartExecution},
     error::{Error, ErrorKind, Result},
 };
-use address::Address;
 pub(crate) use api::Api;
-use http::Http;
+pub use options::RemoteOptions;
 use outlast_core::arn::ExecutionArn;
+use outlast_http::{Choice, Http, Options, Place};
 use serde::Serialize;
 use std::{fmt, sync::Arc};
 pub use worker::Worker;
 
+/// What requests call themselves.
+const AGENT: &str = concat!("outlast-rust/", env!("CARGO_PKG_VERSION"));
 /// The variable that names the server.
 pub(crate) const ENDPOINT_VARIABLE: &str = "OUTLAST_ENDPOINT";
-/// The variable with the bearer token for it.
-const TOKEN_VARIABLE: &str = "OUTLAST_TOKEN";
 
-/// An Outlast server, for starting executions there and talking to them. Cheap to clone.
+/// An Outlast server, or AWS Lambda, for starting executions there and talking to them. Cheap to
+/// clone.
+///
+/// Connections to `https://` are encrypted; whom to trust, the machine's certificates say, and
+/// [`RemoteOptions::ca`]. On AWS, signals, held executions and workers that ask for work do not exist.
 ///
 /// ```no_run
 /// # use outlast::{Remote, Result};
@@ -53,40 +57,56 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// The server at `http://HOST[:PORT]`. Nothing is sent yet.
+    /// The server at `http://HOST[:PORT]` or `https://HOST[:PORT]`, asked as nobody. Nothing is sent
+    /// yet.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when that is no such address.
     pub fn new(endpoint: &str) -> Result<Self> {
-        Self::of(endpoint, None)
+        Self::options(endpoint).open()
     }
 
-    /// The server at `http://HOST[:PORT]`, with a bearer token in every request.
+    /// The same, with a bearer token in every request.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] when that is no such address, or no header can carry the token.
+    /// [`ErrorKind::InvalidInput`] when that is no such address, no header can carry the token, or
+    /// it would travel where everybody can read it ([`RemoteOptions::allow_plaintext`]).
     pub fn with_token(endpoint: &str, token: &str) -> Result<Self> {
-        Self::of(endpoint, Some(token))
+        Self::options(endpoint).token(token).open()
     }
 
-    /// The server that `OUTLAST_ENDPOINT` names, with the token in `OUTLAST_TOKEN` if there is one.
+    /// A server with more to be said about it: keys that sign, certificates to trust.
+    pub fn options(endpoint: &str) -> RemoteOptions {
+        RemoteOptions::new(endpoint)
+    }
+
+    /// The server that `OUTLAST_ENDPOINT` names: `http://…`, `https://…`, or `aws` for AWS Lambda in
+    /// the region `AWS_REGION`.
+    ///
+    /// It is asked with the token in `OUTLAST_TOKEN`; else every request is signed with the keys in
+    /// `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` (and `AWS_SESSION_TOKEN`), or those that
+    /// `~/.aws/credentials` has for `AWS_PROFILE`; else it is asked as nobody. `OUTLAST_CA` names a
+    /// file of certificates to trust besides the machine's.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] when it names none, or nothing that could be one.
+    /// [`ErrorKind::InvalidInput`] when it names none, or nothing that could be one, or what the
+    /// environment says about it cannot be used.
     pub fn from_env() -> Result<Self> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let endpoint = variable(ENDPOINT_VARIABLE).ok_or_else(|| {
+        let endpoint = std::env::var(ENDPOINT_VARIABLE).unwrap_or_default();
+        if endpoint.is_empty() {
             let message = format!("no server is named: {ENDPOINT_VARIABLE} is not set");
-            Error::of_kind(ErrorKind::InvalidInput, None, message)
-        })?;
-        Self::of(&endpoint, variable(TOKEN_VARIABLE).as_deref())
+            return Err(Error::of_kind(ErrorKind::InvalidInput, None, message));
+        }
+        let place: Place = endpoint.parse().map_err(invalid)?;
+        let options = Choice::new(place).settle().map_err(invalid)?;
+        Self::open(options)
     }
 
-    fn of(endpoint: &str, token: Option<&str>) -> Result<Self> {
-        let http = Http::new(Address::parse(endpoint)?, token)
-            .map_err(|why| Error::of_kind(ErrorKind::InvalidInput, None, why))?;
+    fn open(mut options: Options) -> Result<Self> {
+        options.agent = Some(AGENT);
+        let http = Http::new(&options).map_err(invalid)?;
         Ok(Self {
-            endpoint: endpoint.into(),
+            endpoint: options.endpoint.to_string().into(),
             api: Api::new(http),
         })
     }
@@ -144,4 +164,8 @@ impl Remote {
     fn service(&self) -> Arc<dyn Service> {
         Arc::new(self.api.clone())
     }
+}
+
+fn invalid(error: impl fmt::Display) -> Error {
+    Error::of_kind(ErrorKind::InvalidInput, None, error.to_string())
 }

@@ -148,7 +148,9 @@ fn words_have_one_meaning() {
 fn aws_types_are_named_in_one_file_only() {
     let words = ["aws_sdk_lambda", "aws_smithy", "lambda_runtime"];
     let elsewhere = |file: &File| {
-        file.path.contains("/src/") && !file.path.starts_with("crates/sdk/src/backend/lambda")
+        file.path.starts_with("crates/")
+            && file.path.contains("/src/")
+            && !file.path.starts_with("crates/sdk/src/backend/lambda")
     };
     let offences = rust_files()
         .filter(elsewhere)
@@ -297,4 +299,59 @@ fn every_dependency_comes_from_crates_io() {
         .map(str::to_owned)
         .collect();
     refuse("no git and no other registry", offences);
+}
+
+/// The targets of a document's links, outside of its code.
+fn links(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for line in text.lines() {
+        in_code ^= line.trim_start().starts_with("```");
+        if !in_code {
+            let targets = line.split("](").skip(1);
+            found.extend(targets.filter_map(|target| target.split(')').next()));
+        }
+    }
+    found
+}
+
+/// What a heading is called in an address: lower case, hyphens for spaces, no punctuation.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading.chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
+        _ => None,
+    });
+    kept.collect()
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let mut offences = Vec::new();
+    let documents: Vec<File> = files()
+        .into_iter()
+        .filter(|file| file.path.ends_with(".md"))
+        .collect();
+    for document in &documents {
+        let folder = root().join(&document.path);
+        let folder = folder.parent().unwrap();
+        for link in links(&document.text) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => root().join(&document.path),
+                path => folder.join(path),
+            };
+            let text = fs::read_to_string(&target).unwrap_or_default();
+            let mut headings = text.lines().filter(|line| line.starts_with('#'));
+            let leads = heading.is_empty() || headings.any(|line| anchor(line) == heading);
+            if !target.exists() || !leads {
+                offences.push(format!("{}: {link}", document.path));
+            }
+        }
+    }
+    refuse("a link leads to a file, and to a heading in it", offences);
 }

@@ -59,6 +59,11 @@ pub trait Hosts: Send + Sync + 'static {
         false
     }
 
+    /// What each version of a function may use.
+    fn share(&self) -> Share {
+        Share::default()
+    }
+
     /// A version of a function, or the whole function, is gone.
     fn removed(&self, _function: &str, _version: Option<&str>) {}
 
@@ -440,7 +445,7 @@ impl Inner {
                 function: function.clone(),
                 config: configuration.durable_config().cloned(),
                 timeout: timeout.filter(|_| !self.hosts.keeps_time()),
-                share: Share::default(),
+                share: self.hosts.share(),
                 invoker: self.hosts.invoker(configuration, &function.version),
             });
         }

@@ -52,7 +52,7 @@ const KNOWN: [(&str, &[&str]); 6] = [
             "invocations_max",
         ],
     ),
-    ("push", &["allow"]),
+    ("push", &["allow", "sign", "ca"]),
 ];
 
 /// What a configuration file says.
@@ -154,6 +154,11 @@ pub struct Limits {
 pub struct Push {
     /// Ranges of addresses, or hosts by name, besides public addresses.
     pub allow: Option<Vec<String>>,
+    /// Hosts whose calls are signed with the AWS keys of the server's environment.
+    #[serde(default)]
+    pub sign: Vec<String>,
+    /// A file of certificates to trust besides the machine's.
+    pub ca: Option<PathBuf>,
 }
 
 /// What is wrong with a configuration.

@@ -11,12 +11,17 @@ use crate::{
     host::{
         hosts::RuntimeHosts,
         listener::RuntimeListener,
-        push::{self, PushHost, SLACK_DEFAULT, Target, address::AddressPolicy, connect::Connector},
+        push::{
+            self, PushHost, SLACK_DEFAULT, Target, address::AddressPolicy, connect::Connector,
+            signing::Signing,
+        },
         runtime::{self, Backlog, RuntimeHost, WAITING_MAX_DEFAULT, refused},
     },
 };
 use hyper::{Request, StatusCode, body::Incoming};
-use outlast_core::{Outcome, arn::Function, intent::InvokeOutcome, wire::ErrorObject};
+use outlast_core::{
+    Outcome, arn::Function, intent::InvokeOutcome, schedule::Share, wire::ErrorObject,
+};
 use outlast_engine::{
     clock::Clock,
     invoker::{BoxFuture, Call, Invoker, PlainCall},
@@ -35,6 +40,10 @@ use tokio::{runtime::Handle, sync::watch, task::AbortHandle};
 /// Pause before a port is tried again that somebody else has.
 const PORT_PAUSE: Duration = Duration::from_secs(1);
 
+/// Invocations of one function version at the same time, unless told otherwise: those that workers
+/// have, and those that wait for one. More would only take memory from others.
+pub const INVOCATIONS_MAX_DEFAULT: usize = 1_000;
+
 /// What hosts need besides configurations.
 #[derive(Clone)]
 pub struct Parts {
@@ -46,6 +55,11 @@ pub struct Parts {
     pub policy: Arc<AddressPolicy>,
     /// How they are connected to.
     pub connector: Arc<dyn Connector>,
+    /// Which calls are signed.
+    pub signing: Arc<Signing>,
+    /// Invocations of one function version at the same time. It is the only bound: a function that
+    /// has no workers, or slow ones, takes nothing from others.
+    pub invocations_max: usize,
 }
 
 impl fmt::Debug for Parts {
@@ -116,6 +130,7 @@ impl Hosting {
     fn push(&self, configuration: &FunctionConfiguration, target: Target) -> Arc<dyn Invoker> {
         let settings = push::Settings {
             function: configuration.function().clone(),
+            signer: self.parts.signing.signer(&target),
             target,
             timeout: timeout(configuration),
             slack: SLACK_DEFAULT,
@@ -141,7 +156,8 @@ impl Hosting {
             let settings = runtime::Settings {
                 function: function.clone(),
                 timeout: timeout(configuration),
-                waiting_max: WAITING_MAX_DEFAULT,
+                // What may be called must also find a place; the rest is for ordinary calls.
+                waiting_max: WAITING_MAX_DEFAULT.saturating_add(self.parts.invocations_max),
             };
             let Parts { clock, random, .. } = self.parts.clone();
             let host = RuntimeHost::new(settings, clock, random);
@@ -212,6 +228,13 @@ impl Hosts for Hosting {
 
     fn keeps_time(&self) -> bool {
         true
+    }
+
+    fn share(&self) -> Share {
+        Share {
+            concurrency_max: self.parts.invocations_max,
+            ..Share::default()
+        }
     }
 
     fn removed(&self, function: &str, version: Option<&str>) {

@@ -20,9 +20,8 @@ pub mod logs;
 mod metrics;
 pub mod operation;
 pub mod route;
-pub mod secret;
 mod server;
-pub mod sigv4;
 pub mod tls;
 
+pub use outlast_http::{secret, sigv4};
 pub use server::{Options, Server};

@@ -1,8 +1,9 @@
 //! What can be asked of an endpoint, and within which bounds. Nothing is done here.
 
 use super::within;
-use crate::client::Endpoint;
+use crate::problem::Problem;
 use clap::{Args, Subcommand, ValueEnum};
+use outlast_http::{Choice, Endpoint, Options, Place, Secret, endpoint::InvalidEndpoint};
 use std::path::PathBuf;
 
 /// Executions or events that are listed, at most.
@@ -14,44 +15,82 @@ pub(super) const LINES_MAX: u64 = 1_000;
 /// Processes of one worker, at most.
 pub(super) const PROCESSES_MAX: u64 = 256;
 
+/// The endpoint of `outlast serve` unless told otherwise.
+const ENDPOINT: &str = "http://127.0.0.1:4777";
+
 /// Which endpoint is asked, and by whom.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Connection {
-    /// The endpoint [env: OUTLAST_ENDPOINT, AWS_ENDPOINT_URL_LAMBDA] [default: http://127.0.0.1:4777]
+    /// The endpoint; `aws` for AWS Lambda [env: OUTLAST_ENDPOINT, AWS_ENDPOINT_URL_LAMBDA] [default: http://127.0.0.1:4777]
     #[arg(
         long = "endpoint",
-        value_name = "URL",
+        value_name = "URL|aws",
         env = "OUTLAST_ENDPOINT",
         hide_env = true
     )]
-    given: Option<Endpoint>,
+    given: Option<Place>,
     /// The endpoint of AWS clients, used when no other is given.
     #[arg(long, env = "AWS_ENDPOINT_URL_LAMBDA", hide = true)]
     aws_endpoint: Option<Endpoint>,
-    /// The bearer token that says who asks.
+    #[command(flatten)]
+    identity: Identity,
+}
+
+/// As whom an endpoint is asked, and whom to trust. What is not given, the environment says.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Identity {
+    /// The bearer token that says who asks; without, AWS keys of the environment sign.
     #[arg(
         long,
         value_name = "TOKEN",
         env = "OUTLAST_TOKEN",
         hide_env_values = true
     )]
-    pub(crate) token: Option<String>,
+    token: Option<String>,
+    /// The region of AWS, and of signatures [env: AWS_REGION, AWS_DEFAULT_REGION]
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    /// A PEM file of certificates to trust besides the machine's.
+    #[arg(long, value_name = "FILE", env = "OUTLAST_CA")]
+    ca: Option<PathBuf>,
+    /// Send a token to http:// on another machine, where everybody on the way can read it [env: OUTLAST_ALLOW_PLAINTEXT=1]
+    #[arg(long)]
+    allow_plaintext: bool,
+}
+
+impl Identity {
+    /// With this endpoint, and what the environment says.
+    ///
+    /// # Errors
+    /// When something that is needed is missing.
+    pub(crate) fn at(&self, place: Place) -> Result<Options, Problem> {
+        let choice = Choice {
+            place,
+            token: self.token.as_deref().map(Secret::new),
+            region: self.region.clone(),
+            ca: self.ca.clone(),
+            plaintext: self.allow_plaintext,
+        };
+        let settled = choice.settle();
+        settled.map_err(|error| Problem::usage(error.to_string()))
+    }
 }
 
 impl Connection {
-    /// Another endpoint, asked by the same.
-    pub(crate) fn at(endpoint: Endpoint, token: Option<String>) -> Self {
-        Self {
-            given: Some(endpoint),
-            aws_endpoint: None,
-            token,
-        }
-    }
-
-    /// The endpoint that is meant.
-    pub(crate) fn endpoint(&self) -> Endpoint {
-        let given = self.given.clone().or_else(|| self.aws_endpoint.clone());
-        given.unwrap_or_default()
+    /// The endpoint that is meant, and as whom it is asked.
+    ///
+    /// # Errors
+    /// When something that is needed is missing.
+    pub(crate) fn options(&self) -> Result<Options, Problem> {
+        let aws = || self.aws_endpoint.clone().map(Place::At);
+        let place = match self.given.clone().or_else(aws) {
+            Some(place) => place,
+            None => {
+                let default = ENDPOINT.parse();
+                default.map_err(|error: InvalidEndpoint| Problem::usage(error.to_string()))?
+            }
+        };
+        self.identity.at(place)
     }
 }
 
@@ -330,14 +369,8 @@ pub(crate) struct Worker {
         hide_env_values = true
     )]
     pub(crate) server: Endpoint,
-    /// The bearer token that says who asks.
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "OUTLAST_TOKEN",
-        hide_env_values = true
-    )]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) identity: Identity,
     /// The function to work for: NAME or NAME:QUALIFIER.
     #[arg(long)]
     pub(crate) function: String,

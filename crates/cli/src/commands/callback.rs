@@ -37,7 +37,7 @@ pub(super) async fn run(action: CallbackAction, output: Output) -> anyhow::Resul
             (&heartbeat.connection, call, "kept alive")
         }
     };
-    Client::new(connection).call(call).await?;
+    Client::new(connection)?.call(call).await?;
     output.answer(&json!({}), |_| done.to_owned())?;
     Ok(Verdict::Good)
 }

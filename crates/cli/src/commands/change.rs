@@ -20,7 +20,7 @@ pub(super) async fn signal(signal: Signal, output: Output) -> anyhow::Result<Ver
     if signal.name.is_empty() {
         return Err(Problem::usage("a signal needs a name that is not empty").into());
     }
-    let (client, arn) = find(&signal.one).await?;
+    let (client, arn) = find_own(&signal.one, "signals").await?;
     let path = format!("{}/signals/{}", own_path(&arn), encode(&signal.name));
     let payload = data::read(signal.data.as_deref())?;
     client
@@ -53,7 +53,7 @@ pub(super) async fn stop(stop: Stop, output: Output) -> anyhow::Result<Verdict> 
 /// # Errors
 /// When it is not there or not held, or the endpoint is none of Outlast's.
 pub(super) async fn resume(resume: Resume, output: Output) -> anyhow::Result<Verdict> {
-    let (client, arn) = find(&resume.one).await?;
+    let (client, arn) = find_own(&resume.one, "held executions").await?;
     let (action, done) = match resume.fail {
         false => ("resume", "resumed"),
         true => ("fail", "failed"),
@@ -68,15 +68,23 @@ pub(super) async fn resume(resume: Resume, output: Output) -> anyhow::Result<Ver
 /// # Errors
 /// When it is not there or has not ended, or the endpoint is none of Outlast's.
 pub(super) async fn delete(one: One, output: Output) -> anyhow::Result<Verdict> {
-    let (client, arn) = find(&one).await?;
+    let (client, arn) = find_own(&one, "deleting executions").await?;
     client
         .call(Call::new(Method::DELETE, own_path(&arn)))
         .await?;
     said(output, &arn, "deleted")
 }
 
+/// The execution, at an endpoint that offers what only Outlast does.
+async fn find_own(one: &One, what: &str) -> Result<(Client, String), Problem> {
+    let client = Client::new(&one.connection)?;
+    client.must_be_outlast(what)?;
+    let arn = resolve(&client, &one.execution).await?;
+    Ok((client, arn))
+}
+
 async fn find(one: &One) -> Result<(Client, String), Problem> {
-    let client = Client::new(&one.connection);
+    let client = Client::new(&one.connection)?;
     let arn = resolve(&client, &one.execution).await?;
     Ok((client, arn))
 }

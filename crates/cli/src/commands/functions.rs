@@ -21,14 +21,14 @@ const HEAD: [&str; 5] = ["NAME", "VERSION", "DURABLE", "TIMEOUT", "MODIFIED"];
 pub(super) async fn run(action: FunctionAction, output: Output) -> anyhow::Result<Verdict> {
     match action {
         FunctionAction::Ls(ls) => {
-            let functions = Client::new(&ls.connection).functions().await?;
+            let functions = Client::new(&ls.connection)?.functions().await?;
             let rows: Vec<Vec<Cell>> = functions.iter().map(row).collect();
             let answer = json!({"Functions": functions});
             output.answer(&answer, |paint| paint.table(&HEAD, &rows))?;
         }
         FunctionAction::Show(one) => {
             let path = format!("{}/configuration", function_path(&one.function));
-            let configuration = Client::new(&one.connection).get(path).await?;
+            let configuration = Client::new(&one.connection)?.get(path).await?;
             output.answer(&configuration, |_| described(&configuration))?;
         }
         FunctionAction::Create(from) => {
@@ -43,7 +43,7 @@ pub(super) async fn run(action: FunctionAction, output: Output) -> anyhow::Resul
         }
         FunctionAction::Delete(one) => {
             let path = function_path(&one.function);
-            let client = Client::new(&one.connection);
+            let client = Client::new(&one.connection)?;
             client.call(Call::new(Method::DELETE, path)).await?;
             let answer = json!({"FunctionName": one.function});
             output.answer(&answer, |_| format!("deleted {}", one.function))?;
@@ -77,7 +77,7 @@ fn configured(from: &FunctionFile) -> Result<(Client, String, Value), Problem> {
             from.file
         )));
     };
-    Ok((Client::new(&from.connection), name, Value::Object(members)))
+    Ok((Client::new(&from.connection)?, name, Value::Object(members)))
 }
 
 fn row(function: &Value) -> Vec<Cell> {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// # Errors
 /// When the execution cannot be found or read.
 pub(super) async fn run(history: History, output: Output) -> anyhow::Result<Verdict> {
-    let client = Client::new(&history.one.connection);
+    let client = Client::new(&history.one.connection)?;
     let arn = resolve(&client, &history.one.execution).await?;
     let max = history.max as usize;
     let events = client.history(&arn, history.reverse, max).await?;

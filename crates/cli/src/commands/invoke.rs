@@ -25,7 +25,7 @@ const ARN: &str = "x-amz-durable-execution-arn";
 /// # Errors
 /// When it cannot be called.
 pub(super) async fn run(invoke: Invoke, output: Output) -> anyhow::Result<Verdict> {
-    let client = Client::new(&invoke.connection);
+    let client = Client::new(&invoke.connection)?;
     let invocation = Invocation {
         event: invoke.event || invoke.wait,
         name: invoke.name.clone(),

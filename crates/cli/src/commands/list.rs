@@ -19,7 +19,7 @@ const HEAD: [&str; 6] = ["ID", "STATUS", "FUNCTION", "NAME", "STARTED", "TOOK"];
 /// # Errors
 /// When they cannot be listed.
 pub(super) async fn run(ls: Ls, output: Output) -> anyhow::Result<Verdict> {
-    let client = Client::new(&ls.connection);
+    let client = Client::new(&ls.connection)?;
     let filter = Filter {
         statuses: ls.status.iter().copied().map(Status::as_str).collect(),
         name: ls.name.clone(),

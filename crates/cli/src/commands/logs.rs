@@ -25,7 +25,8 @@ const LINES: u32 = 1_000;
 /// # Errors
 /// When the endpoint keeps none, or cannot be reached at first.
 pub(super) async fn run(logs: Logs, output: Output) -> anyhow::Result<Verdict> {
-    let client = Client::new(&logs.connection);
+    let client = Client::new(&logs.connection)?;
+    client.must_be_outlast("the lines of workers (it keeps them in CloudWatch)")?;
     let mut page = client
         .call(call(&logs.function, logs.lines, None))
         .await?

@@ -21,7 +21,7 @@ const PAYLOAD_LETTERS: usize = 200;
 /// # Errors
 /// When it cannot be found or read.
 pub(super) async fn run(one: One, output: Output) -> anyhow::Result<Verdict> {
-    let client = Client::new(&one.connection);
+    let client = Client::new(&one.connection)?;
     let arn = resolve(&client, &one.execution).await?;
     let mut execution = client.execution(&arn, true).await?;
     let tree = Tree::of(&client.history(&arn, false, usize::MAX).await?);

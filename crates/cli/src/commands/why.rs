@@ -18,10 +18,9 @@ use serde_json::{Value, json};
 /// # Errors
 /// When it cannot be found or read.
 pub(super) async fn run(one: One, output: Output) -> anyhow::Result<Verdict> {
-    let client = Client::new(&one.connection);
+    let client = Client::new(&one.connection)?;
     let arn = resolve(&client, &one.execution).await?;
-    let asked = client.get(format!("{}/why", own_path(&arn))).await;
-    let why = match asked {
+    let why = match ask(&client, &arn).await {
         Ok(answer) => text(&answer, "Why").unwrap_or_default().to_owned(),
         Err(problem) if is_elsewhere(&problem) => derive(&client, &arn).await?,
         Err(problem) => return Err(problem.into()),
@@ -30,6 +29,12 @@ pub(super) async fn run(one: One, output: Output) -> anyhow::Result<Verdict> {
         why.clone()
     })?;
     Ok(Verdict::Good)
+}
+
+/// What the endpoint says, if it is one that can.
+async fn ask(client: &Client, arn: &str) -> Result<Value, Problem> {
+    client.must_be_outlast("reasons")?;
+    client.get(format!("{}/why", own_path(arn))).await
 }
 
 /// Whether the endpoint is none of Outlast's. AWS answers paths it does not know with 403 or 404.

@@ -1,3 +1,5 @@
+//! Trees of operations, from the events of a history.
+
 use super::*;
 
 fn event(event_type: &str, at: u64, id: &str, parent: Option<&str>, details: Value) -> Value {

@@ -35,8 +35,6 @@ const CONNECTIONS_MAX: usize = 1_024;
 const BODY_BYTES_MAX: usize = 8 * 1_048_576;
 /// How long the server may take to answer anything but a request for work.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// A request for work has no end; this is close to it.
-const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Pause before the server is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How often an answer of the program is sent before it is given up.
@@ -124,7 +122,7 @@ impl Forwarder {
             Err(response) => return response,
         };
         let is_runtime = call.path.starts_with(&*self.prefix);
-        let tries_max = match (is_runtime, call.patience == FOREVER) {
+        let tries_max = match (is_runtime, call.patience.is_none()) {
             (true, true) => u32::MAX,
             (true, false) => TRIES_MAX,
             (false, _) => 1,
@@ -132,7 +130,7 @@ impl Forwarder {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.client.send(call.clone()).await {
+            match self.client.send(&call).await {
                 // What was sent before may have arrived after all.
                 Ok(answer) if tries > 1 && answer.status == StatusCode::BAD_REQUEST => {
                     return plain(StatusCode::ACCEPTED, &json!({"status": "OK"}));
@@ -186,7 +184,8 @@ impl Forwarder {
             path,
             headers: parts.headers,
             body,
-            patience: if is_next { FOREVER } else { PATIENCE },
+            // A request for work has no end.
+            patience: (!is_next).then_some(PATIENCE),
         })
     }
 }

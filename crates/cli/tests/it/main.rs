@@ -12,6 +12,7 @@ mod bench;
 mod client;
 mod dev;
 mod doctor;
+mod guide;
 #[cfg(unix)]
 mod handler;
 mod keys;

@@ -13,8 +13,9 @@ fn the_help_names_every_command() {
     Usage: outlast [OPTIONS] <COMMAND>
 
     Commands:
-      bench        Measure the embedded engine on this machine, beside what its disk can do
-      dev          Run the functions of a SAM template or an outlast.toml on this machine, and serve them
+      bench        Measure an engine on this machine, beside what its disk can do
+      dev          Run the functions of a SAM template or an outlast.toml on this machine, and serve
+                   them
       doctor       Check a data folder that no engine has open
       keys         Make, list and revoke the keys of a data folder
       serve        Serve the durable-execution API of AWS Lambda from a data folder
@@ -50,7 +51,7 @@ fn the_help_of_bench_names_every_workload() {
     let called = outlast(&["bench", "--help"]);
     assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
     insta::assert_snapshot!(called.stdout, @"
-    Measure the embedded engine on this machine, beside what its disk can do
+    Measure an engine on this machine, beside what its disk can do
 
     Usage: outlast bench [OPTIONS] <WORKLOAD>
 
@@ -65,8 +66,10 @@ fn the_help_of_bench_names_every_workload() {
       help        Print this message or the help of the given subcommand(s)
 
     Options:
-      -h, --help  Print help
-          --json  Answer with exactly one line of JSON on stdout
+          --home <HOME>  Where functions run: `embedded` in the engine's process, or `remote` as a
+                         worker of a server that is started for the measurement [default: embedded]
+      -h, --help         Print help
+          --json         Answer with exactly one line of JSON on stdout
     ");
 }
 
@@ -88,6 +91,9 @@ fn the_help_of_a_workload_names_its_options_and_their_defaults() {
                                        in the current folder
           --prefill <EXECUTIONS>       Closed executions that the folder holds before the measurement
                                        begins [default: 0]
+          --home <HOME>                Where functions run: `embedded` in the engine's process, or
+                                       `remote` as a worker of a server that is started for the
+                                       measurement [default: embedded]
       -h, --help                       Print help
           --json                       Answer with exactly one line of JSON on stdout
     ");

@@ -1,11 +1,12 @@
 //! The server's API as calls: what is asked, how often, and what a refusal means.
 
-use super::http::{Call, Http, Reply};
+use super::answer::{UNUSABLE, accepted};
 use crate::{
     backend::BackendError,
     error::{Error, ErrorKind},
 };
 use outlast_core::{random::SplitMix64, wire::ErrorObject};
+use outlast_http::{Call, Failure, Http, Reply};
 use std::{
     fmt::Write as _,
     hash::{BuildHasher as _, Hasher as _, RandomState},
@@ -69,7 +70,7 @@ impl Api {
         let mut attempt = 1;
         loop {
             let (error, again) = match self.send(call).await {
-                Ok(reply) => match reply.accepted() {
+                Ok(reply) => match accepted(reply) {
                     Ok(reply) => return Ok(reply),
                     Err(error) => {
                         let again = repeat == Repeat::Always && is_passing(&error);
@@ -77,17 +78,30 @@ impl Api {
                     }
                 },
                 Err(failure) => {
-                    let again = repeat == Repeat::Always || !failure.was_sent();
+                    let again = match failure {
+                        Failure::Impossible(_) => false,
+                        Failure::NotSent(_) => true,
+                        Failure::Broken(_) => repeat == Repeat::Always,
+                    };
                     (BackendError::from(failure), again)
                 }
             };
             if !again || attempt >= ATTEMPTS_MAX {
-                return Err(error);
+                return Err(self.with_remedy(error));
             }
             tracing::debug!(%error, attempt, "a request to the server failed and is repeated");
             tokio::time::sleep(self.pause(attempt)).await;
             attempt += 1;
         }
+    }
+
+    fn with_remedy(&self, mut error: BackendError) -> BackendError {
+        let code = error.code.as_deref().unwrap_or_default();
+        if let Some(remedy) = outlast_http::remedy(code, self.endpoint().is_aws()) {
+            // Writing to a string cannot fail.
+            let _ = write!(error.message, "; {remedy}");
+        }
+        error
     }
 
     /// How long to wait after so many failures in a row.
@@ -129,6 +143,7 @@ pub(crate) fn encoded(text: &str) -> String {
 pub(crate) fn refused(error: BackendError) -> Error {
     let kind = match error.status {
         Some(400..=499) if error.status != Some(429) => ErrorKind::InvalidInput,
+        None if error.code.as_deref() == Some(UNUSABLE) => ErrorKind::InvalidInput,
         Some(_) | None => ErrorKind::Engine,
     };
     let code = error.code.unwrap_or_else(|| match error.status {
@@ -141,12 +156,12 @@ pub(crate) fn refused(error: BackendError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remote::address::Address;
+    use outlast_http::Options;
 
     #[test]
     fn pauses_double_up_to_a_bound_and_keep_at_least_half() {
-        let address = Address::parse("http://localhost:1").unwrap();
-        let api = Api::new(Http::new(address, None).unwrap());
+        let options = Options::new("http://localhost:1".parse().unwrap());
+        let api = Api::new(Http::new(&options).unwrap());
         for (failures, longest) in [
             (1, 50),
             (2, 100),

@@ -1,8 +1,8 @@
 //! The server as one invocation sees it.
 
 use super::{
+    answer::json,
     api::{Api, Repeat, push_encoded},
-    http::Call,
 };
 use crate::backend::{Abilities, Backend, BackendError, BoxFuture};
 use hyper::Uri;
@@ -10,6 +10,7 @@ use outlast_core::{
     limits,
     wire::{CheckpointRequest, CheckpointResponse, StatePage},
 };
+use outlast_http::Call;
 use serde::Deserialize;
 use std::{
     sync::{
@@ -99,7 +100,7 @@ impl Backend for RemoteBackend {
             let call = Call::post(self.checkpoints.clone(), body);
             let reply = self.api.ask(&call, Repeat::Always).await;
             self.note();
-            reply?.json()
+            json(&reply?)
         })
     }
 
@@ -116,7 +117,7 @@ impl Backend for RemoteBackend {
                 push_encoded(&mut path, value);
             }
             let call = Call::get(self.api.uri(&path)?);
-            self.api.ask(&call, Repeat::Always).await?.json()
+            json(&self.api.ask(&call, Repeat::Always).await?)
         })
     }
 
@@ -127,7 +128,7 @@ impl Backend for RemoteBackend {
             loop {
                 self.quiet().await;
                 let asked = self.api.ask(&call, Repeat::Always).await;
-                match asked.and_then(|reply| reply.json::<Changed>()) {
+                match asked.and_then(|reply| json::<Changed>(&reply)) {
                     Ok(Changed { changed: true }) => {
                         self.note();
                         return;

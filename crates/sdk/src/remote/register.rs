@@ -1,8 +1,8 @@
 //! Making a function known to the server, as this program has it.
 
 use super::{
+    answer::json,
     api::{Api, Repeat, encoded, refused},
-    http::Call,
 };
 use crate::{
     backend::BackendError,
@@ -11,6 +11,7 @@ use crate::{
 };
 use hyper::Method;
 use outlast_core::wire::DurableConfig;
+use outlast_http::Call;
 use serde::{Deserialize, Serialize};
 
 /// Seconds that one invocation may take: as long as the server lets it.
@@ -74,7 +75,7 @@ pub(super) async fn register(api: &Api, function: &Function) -> Result<()> {
 async fn known(api: &Api, name: &str) -> Result<Option<Known>> {
     let call = Call::get(uri(api, &format!("{}/configuration", encoded(name)))?);
     match api.ask(&call, Repeat::Always).await {
-        Ok(reply) => reply.json().map(Some).map_err(refused),
+        Ok(reply) => json(&reply).map(Some).map_err(refused),
         Err(error) if error.status == Some(404) => Ok(None),
         Err(error) => Err(refused(error)),
     }
@@ -93,7 +94,7 @@ async fn create(api: &Api, wanted: &Wanted<'_>) -> Result<()> {
 fn uri(api: &Api, tail: &str) -> Result<hyper::Uri> {
     let slash = if tail.is_empty() { "" } else { "/" };
     let path = format!("/2015-03-31/functions{slash}{tail}");
-    api.uri(&path).map_err(refused)
+    api.uri(&path).map_err(|error| refused(error.into()))
 }
 
 fn body(wanted: &Wanted<'_>) -> Result<Vec<u8>> {

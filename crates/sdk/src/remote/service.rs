@@ -1,13 +1,13 @@
 //! A server, as the typed client asks it.
 
 use super::{
+    answer::json as read,
     api::{Api, Repeat, encoded, push_encoded, refused},
-    http::{Call, Reply},
 };
 use crate::{
     backend::{BackendError, BoxFuture},
     client::{CallbackReply, Ended, Held, NewExecution, Service, StartedExecution},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
 };
 use bytes::Bytes;
 use hyper::header::HeaderName;
@@ -16,6 +16,7 @@ use outlast_core::{
     event::Event,
     wire::{ErrorObject, ExecutionStatus, Payload},
 };
+use outlast_http::{Call, Reply, Unusable};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 
@@ -31,6 +32,8 @@ pub(crate) struct Description {
 
 /// How long one question for an end is open.
 const END_SECONDS: u64 = 20;
+/// Pause between two looks at an execution where its end cannot be waited for.
+const END_PAUSE: Duration = Duration::from_secs(1);
 /// Events asked for at a time.
 const PAGE_ITEMS: u32 = 1_000;
 
@@ -87,18 +90,31 @@ fn own(arn: &str, tail: &str) -> String {
 }
 
 impl Api {
+    /// The path of one of our own operations on an execution, where there are any.
+    fn own(&self, arn: &str, tail: &str) -> Result<String> {
+        match self.endpoint().is_aws() {
+            true => Err(Error::of_kind(
+                ErrorKind::Unsupported,
+                None,
+                "AWS Lambda does not offer this: only an Outlast server has signals, held executions \
+                 and reasons",
+            )),
+            false => Ok(own(arn, tail)),
+        }
+    }
+
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         path: &str,
         patience: Duration,
     ) -> Result<T> {
-        let call = Call::get(self.uri(path).map_err(refused)?).patient(Some(patience));
+        let call = Call::get(self.uri(path).map_err(unusable)?).patient(Some(patience));
         let reply = self.ask(&call, Repeat::Always).await;
-        reply.and_then(|reply| reply.json()).map_err(refused)
+        reply.and_then(|reply| read(&reply)).map_err(refused)
     }
 
     async fn tell(&self, path: &str, body: impl Into<Bytes>, repeat: Repeat) -> Result<Reply> {
-        let call = Call::post(self.uri(path).map_err(refused)?, body);
+        let call = Call::post(self.uri(path).map_err(unusable)?, body);
         self.ask(&call, repeat).await.map_err(refused)
     }
 
@@ -139,7 +155,7 @@ impl Service for Api {
             let function = format!("{}{qualifier}", new.function);
             let path = format!("/2015-03-31/functions/{}/invocations", encoded(&function));
             let body = Bytes::copy_from_slice(new.input.as_bytes());
-            let mut call = Call::post(self.uri(&path).map_err(refused)?, body)
+            let mut call = Call::post(self.uri(&path).map_err(unusable)?, body)
                 .header("x-amz-invocation-type", "Event");
             // With a name, the second start finds the first; without one there would be two.
             let mut repeat = Repeat::Unsent;
@@ -163,15 +179,25 @@ impl Service for Api {
 
     fn end<'a>(&'a self, arn: &'a str) -> BoxFuture<'a, Result<Ended>> {
         Box::pin(async move {
-            let path = own(arn, &format!("/end?WaitSeconds={END_SECONDS}"));
+            // AWS does not say when an execution ends: it has to be looked at again and again.
+            let (path, patience, pause) = match self.endpoint().is_aws() {
+                true => (execution(arn, "?IncludeExecutionData=true"), 0, END_PAUSE),
+                false => {
+                    let path = own(arn, &format!("/end?WaitSeconds={END_SECONDS}"));
+                    (path, END_SECONDS, Duration::ZERO)
+                }
+            };
             loop {
-                let reply: EndReply = self.read(&path, Duration::from_secs(END_SECONDS)).await?;
+                let reply: EndReply = self.read(&path, Duration::from_secs(patience)).await?;
                 if reply.status.is_terminal() {
                     return Ok(Ended {
                         status: reply.status,
                         result: reply.result,
                         error: reply.error,
                     });
+                }
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
                 }
             }
         })
@@ -187,7 +213,7 @@ impl Service for Api {
 
     fn why<'a>(&'a self, arn: &'a str) -> BoxFuture<'a, Result<String>> {
         Box::pin(async move {
-            let reply: WhyReply = self.read(&own(arn, "/why"), Duration::ZERO).await?;
+            let reply: WhyReply = self.read(&self.own(arn, "/why")?, Duration::ZERO).await?;
             Ok(reply.why)
         })
     }
@@ -217,7 +243,7 @@ impl Service for Api {
         payload: Option<Payload>,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let path = own(arn, &format!("/signals/{}", encoded(name)));
+            let path = self.own(arn, &format!("/signals/{}", encoded(name)))?;
             // Two of a kind are two signals.
             self.tell(&path, bytes(payload), Repeat::Unsent)
                 .await
@@ -237,8 +263,8 @@ impl Service for Api {
     fn release<'a>(&'a self, arn: &'a str, held: Held) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let path = match held {
-                Held::GoOn => own(arn, "/resume"),
-                Held::Fail => own(arn, "/fail"),
+                Held::GoOn => self.own(arn, "/resume")?,
+                Held::Fail => self.own(arn, "/fail")?,
             };
             // The second one would be refused: it is not held any more.
             self.tell(&path, Bytes::new(), Repeat::Unsent)
@@ -267,6 +293,10 @@ impl Service for Api {
     }
 }
 
+fn unusable(error: Unusable) -> Error {
+    refused(error.into())
+}
+
 fn bytes(payload: Option<Payload>) -> Bytes {
     payload.map_or_else(Bytes::new, |text| Bytes::copy_from_slice(text.as_bytes()))
 }
@@ -280,5 +310,5 @@ fn no_execution(function: &str) -> Error {
     let message = format!(
         "the function {function} is not durable: nothing was started that could be waited for"
     );
-    Error::of_kind(crate::error::ErrorKind::InvalidInput, None, message)
+    Error::of_kind(ErrorKind::InvalidInput, None, message)
 }

@@ -6,15 +6,15 @@
 //! that fails is the server's to say.
 
 use super::{
+    answer::accepted,
     api::{Api, Repeat, encoded},
     backend::RemoteBackend,
-    http::{Call, Own, Reply},
     register::{TIMEOUT_SECONDS, register},
 };
 use crate::{
     app::App,
     backend::BackendError,
-    error::Result,
+    error::{Error, ErrorKind, Result},
     function::Function,
     invocation::{Request, invoke, not_durable},
 };
@@ -23,6 +23,7 @@ use outlast_core::{
     time::Timestamp,
     wire::{ErrorObject, InvocationInput},
 };
+use outlast_http::{Call, Own, Reply};
 use serde::Serialize;
 use std::{
     fmt,
@@ -71,6 +72,14 @@ impl fmt::Debug for Worker {
 impl Worker {
     /// Makes the functions known and begins to ask for work.
     pub(crate) async fn begin(app: App, api: &Api) -> Result<Self> {
+        if api.endpoint().is_aws() {
+            return Err(Error::of_kind(
+                ErrorKind::Unsupported,
+                None,
+                "AWS Lambda has no workers that ask for work: deploy the program there instead, with \
+                 the feature `lambda`",
+            ));
+        }
         for function in &app.functions {
             register(api, function).await?;
         }
@@ -225,7 +234,7 @@ impl Serving {
             self.asking.fetch_add(1, Ordering::Relaxed);
             let asked = self.api.send_over(&mut own, &call).await;
             let others = self.asking.fetch_sub(1, Ordering::Relaxed) - 1;
-            match asked.map_err(BackendError::from).and_then(Reply::accepted) {
+            match asked.map_err(BackendError::from).and_then(accepted) {
                 Ok(reply) => {
                     failures = 0;
                     if others == 0 {

@@ -37,6 +37,8 @@ invocations_max = 9
 
 [push]
 allow = ["10.0.0.0/8", "::1", "127.0.0.1", "worker.internal"]
+sign = ["lambda.eu-west-1.amazonaws.com"]
+ca = "ca.pem"
 "#;
 
 fn error(text: &str) -> String {
@@ -65,6 +67,8 @@ fn every_setting_is_read() {
     assert_eq!(config.limits.invocations_max, Some(9));
     let policy = config.policy(AddressPolicy::default()).unwrap();
     assert_eq!((policy.ranges.len(), policy.hosts.len()), (3, 1));
+    assert_eq!(config.push.sign, ["lambda.eu-west-1.amazonaws.com"]);
+    assert_eq!(config.push.ca, Some("ca.pem".into()));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Calls functions that answer the Lambda Invoke API over HTTP: containers with the Runtime
-//! Interface Emulator, `sam local start-lambda`, and whatever else behaves like them.
+//! Interface Emulator, `sam local start-lambda`, AWS Lambda, and whatever else behaves like them.
 //!
 //! One connection per call, no redirects, no retries of its own: the engine tries again. Before
 //! anything is sent, the target's address is looked up once, held against the
@@ -12,6 +12,7 @@
 
 pub mod address;
 pub mod connect;
+pub mod signing;
 
 use crate::host::{
     ANSWER_BYTES_MAX, document,
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use connect::Connector;
 use http_body_util::Full;
 use hyper::{
-    HeaderMap, Request, Response, StatusCode, Uri,
+    HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     client::conn::http1,
     header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue},
@@ -36,6 +37,10 @@ use outlast_core::{
     wire::{ErrorObject, error_type},
 };
 use outlast_engine::invoker::{BoxFuture, Call, Invoker, PlainCall};
+use outlast_http::{
+    Endpoint, now,
+    sigv4::{Message, Signer},
+};
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
@@ -52,67 +57,52 @@ const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
 
 /// Why a target cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the endpoint {endpoint} cannot be used: {reason}")]
-pub struct InvalidEndpoint {
-    endpoint: String,
-    reason: &'static str,
+pub enum InvalidTarget {
+    /// It is no address.
+    #[error(transparent)]
+    Endpoint(#[from] outlast_http::endpoint::InvalidEndpoint),
+    /// The API is where it is.
+    #[error("the endpoint {0} cannot be used: it has a path")]
+    Path(String),
 }
 
 /// Where a function is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    host: String,
-    port: u16,
+    endpoint: Endpoint,
     path: String,
 }
 
 impl Target {
-    /// The function that the server at `endpoint` (`http://host[:port]`) knows as `function`.
+    /// The function that the server at `endpoint` (`https://host[:port]` or `http://`) knows as
+    /// `function`.
     ///
     /// # Errors
-    /// When the endpoint is not an `http` URL without path, query or user.
-    pub fn new(endpoint: &str, function: &str) -> Result<Self, InvalidEndpoint> {
-        let invalid = |reason| InvalidEndpoint {
-            endpoint: endpoint.to_owned(),
-            reason,
-        };
-        let uri: Uri = endpoint.parse().map_err(|_| invalid("it is not a URL"))?;
-        if uri.scheme_str() != Some("http") {
-            return Err(invalid("only http is spoken"));
-        }
-        let authority = uri.authority().ok_or_else(|| invalid("it has no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(invalid("it names a user"));
-        }
-        if uri.path() != "/" || uri.query().is_some() {
-            return Err(invalid("it has a path"));
-        }
-        let host = authority.host().trim_matches(['[', ']']);
-        if host.is_empty() {
-            return Err(invalid("it has no host"));
+    /// When the endpoint is not such a URL, without path, query or user.
+    pub fn new(endpoint: &str, function: &str) -> Result<Self, InvalidTarget> {
+        let parsed: Endpoint = endpoint.parse()?;
+        if !parsed.base().is_empty() {
+            return Err(InvalidTarget::Path(endpoint.to_owned()));
         }
         Ok(Self {
-            host: host.to_owned(),
-            port: authority.port_u16().unwrap_or(80),
+            endpoint: parsed,
             path: format!("/2015-03-31/functions/{}/invocations", encoded(function)),
         })
     }
 
+    /// Where its server is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// Name or address of the server.
     pub fn host(&self) -> &str {
-        &self.host
+        self.endpoint.host()
     }
 
     /// Port of the server.
     pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    fn authority(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
+        self.endpoint.port()
     }
 }
 
@@ -127,6 +117,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Waited for beyond that.
     pub slack: Duration,
+    /// Who signs its calls, if anybody does.
+    pub signer: Option<Signer>,
 }
 
 /// Calls one function version over HTTP.
@@ -168,7 +160,7 @@ impl PushHost {
     async fn connect(&self) -> Result<connect::BoxStream, ErrorObject> {
         let target = &self.settings.target;
         let refused = |reason: String| {
-            let message = format!("{} cannot be called: {reason}", target.authority());
+            let message = format!("{} cannot be called: {reason}", target.endpoint);
             ErrorObject::new("ServiceUnavailableException", message)
         };
         let addresses = self.connector.resolve(target).await;
@@ -196,7 +188,7 @@ impl PushHost {
     ) -> Ending {
         let request = match self.request(body, headers) {
             Ok(request) => request,
-            Err(error) => return not_reached(&error.to_string()),
+            Err(error) => return not_reached(&error),
         };
         let (mut sender, connection) = match http1::handshake(TokioIo::new(stream)).await {
             Ok(both) => both,
@@ -218,18 +210,28 @@ impl PushHost {
         })
     }
 
-    fn request(
-        &self,
-        body: Bytes,
-        headers: HeaderMap,
-    ) -> hyper::http::Result<Request<Full<Bytes>>> {
-        let target = &self.settings.target;
-        let mut request = Request::post(&target.path)
-            .header(HOST, target.authority())
-            .header(CONTENT_TYPE, "application/json")
-            .header("x-amz-invocation-type", "RequestResponse")
-            .body(Full::new(body))?;
-        request.headers_mut().extend(headers);
+    fn request(&self, body: Bytes, headers: HeaderMap) -> Result<Request<Full<Bytes>>, String> {
+        let Settings { target, signer, .. } = &self.settings;
+        let mut all = headers;
+        let json = HeaderValue::from_static("application/json");
+        all.insert(CONTENT_TYPE, json);
+        let kind = HeaderValue::from_static("RequestResponse");
+        all.insert(HeaderName::from_static("x-amz-invocation-type"), kind);
+        let host = HeaderValue::from_str(target.endpoint.authority());
+        all.insert(HOST, host.map_err(|error| error.to_string())?);
+        if let Some(signer) = signer {
+            let message = Message {
+                method: &Method::POST,
+                path: &target.path,
+                query: "",
+                body: &body,
+            };
+            let signed = signer.sign(&message, &mut all, now());
+            signed.map_err(|error| error.to_string())?;
+        }
+        let request = Request::post(&target.path).body(Full::new(body));
+        let mut request = request.map_err(|error| error.to_string())?;
+        *request.headers_mut() = all;
         Ok(request)
     }
 }

@@ -6,7 +6,7 @@ use outlast_engine::invoker::{BoxFuture, Invoker as _};
 use outlast_server::host::push::{
     PushHost, Settings, Target,
     address::AddressPolicy,
-    connect::{BoxStream, Connector, Tcp},
+    connect::{BoxStream, Connector, Network},
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -43,8 +43,9 @@ fn push(address: SocketAddr, policy: AddressPolicy) -> Arc<PushHost> {
         target: Target::new(&format!("http://{address}"), "order").unwrap(),
         timeout: Duration::from_millis(300),
         slack: Duration::from_millis(200),
+        signer: None,
     };
-    PushHost::new(settings, Arc::new(policy), Arc::new(Tcp))
+    PushHost::new(settings, Arc::new(policy), Arc::new(Network::default()))
 }
 
 async fn invoked(answer: &'static str) -> (Outcome, JoinHandle<String>) {
@@ -174,6 +175,7 @@ async fn the_address_that_was_checked_is_the_one_connected_to() {
         target: Target::new("http://rebinding.example", "order").unwrap(),
         timeout: Duration::from_secs(1),
         slack: Duration::ZERO,
+        signer: None,
     };
     let connector = Arc::new(Rebinding::default());
     let host = PushHost::new(settings, Arc::default(), connector);

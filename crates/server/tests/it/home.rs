@@ -101,6 +101,8 @@ impl Home {
             options: EngineOptions {
                 known: Known::ByCatalogue,
                 grace: Duration::from_millis(100),
+                // As `outlast serve` has it: hosts have bounds of their own.
+                invocations_max: usize::MAX,
                 ..EngineOptions::default()
             },
         });

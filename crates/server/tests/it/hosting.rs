@@ -1,11 +1,13 @@
 //! Functions whose handlers run elsewhere, from Invoke to the worker and back.
 
 use crate::{client::Client, home::Home};
+use futures_util::{StreamExt as _, stream};
 use hyper::Method;
-use outlast_engine::{clock::EngineClock, random::Seeded};
+use outlast_core::{Start, wire::ExecutionStatus};
+use outlast_engine::{clock::EngineClock, random::Seeded, store::Query};
 use outlast_server::{
-    host::push::{address::AddressPolicy, connect::Tcp},
-    hosting::{Hosting, Parts},
+    host::push::{address::AddressPolicy, connect::Network},
+    hosting::{Hosting, INVOCATIONS_MAX_DEFAULT, Parts},
 };
 use serde_json::{Value, json};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -16,7 +18,9 @@ fn hosting() -> Arc<Hosting> {
         clock: Arc::new(EngineClock::tokio()),
         random: Arc::new(Seeded::new(3)),
         policy: Arc::new(AddressPolicy::with_loopback()),
-        connector: Arc::new(Tcp),
+        connector: Arc::new(Network::default()),
+        signing: Arc::default(),
+        invocations_max: INVOCATIONS_MAX_DEFAULT,
     }))
 }
 
@@ -163,4 +167,70 @@ async fn a_deleted_function_lets_go_of_its_workers_and_of_waiting_calls() {
         .await
         .unwrap()
         .unwrap();
+}
+
+/// Starts executions of a durable function, without going over HTTP.
+async fn start(home: &Home, function: &str, count: usize) {
+    let registered = home.engine.registered(function).unwrap();
+    let start = |_| {
+        home.engine.start(Start {
+            function: registered.function.clone(),
+            name: None,
+            input: Some("1".into()),
+            config: registered.config.clone().unwrap(),
+            synchronous: false,
+            tenant: None,
+            trace: None,
+            client_context: None,
+            parent: None,
+        })
+    };
+    let mut started = stream::iter(0..count).map(start).buffer_unordered(256);
+    while let Some(started) = started.next().await {
+        started.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn functions_without_workers_starve_nobody_and_finish_once_workers_come() {
+    const WAITING: usize = 5_000;
+    let home = Home::hosted(hosting()).await;
+    let config = json!({"DurableConfig": {"ExecutionTimeout": 600}});
+    home.configure("a", config.clone()).await;
+    let published = home.post("/2015-03-31/functions/a/versions", "{}").await;
+    published.ok(201);
+    home.configure("b", config).await;
+    start(&home, "a:$LATEST", WAITING).await;
+    home.eventually(async || {
+        let running = home.engine.health().invocations;
+        (running == INVOCATIONS_MAX_DEFAULT).then_some(())
+    })
+    .await;
+    let address = home.client.0;
+    let served = [("b:$LATEST", "/functions/b"), ("a:1", "/functions/a:1")];
+    for (function, prefix) in served {
+        let _worker = worker(address, prefix);
+        let called = home.invoke(function, &[], "5".into());
+        let reply = tokio::time::timeout(Duration::from_secs(5), called).await;
+        assert_eq!(reply.unwrap().ok(200), json!([prefix, "5"]));
+    }
+    let health = home.engine.health();
+    assert_eq!(health.invocations, INVOCATIONS_MAX_DEFAULT);
+    assert_eq!(health.ready, WAITING - INVOCATIONS_MAX_DEFAULT);
+    let _workers: Vec<_> = (0..8).map(|_| worker(address, "/functions/a")).collect();
+    home.eventually(async || {
+        let health = home.engine.health();
+        (health.invocations == 0 && health.ready == 0).then_some(())
+    })
+    .await;
+    let ended = home.engine.list(&Query {
+        function: Some("a".into()),
+        max: WAITING + 10,
+        ..Query::default()
+    });
+    let ended = ended.unwrap();
+    assert_eq!(ended.len(), WAITING + 1);
+    for (_, head) in ended {
+        assert_eq!(head.status, ExecutionStatus::Succeeded);
+    }
 }

@@ -1,3 +1,5 @@
+//! How functions are started, and what is said to be missing.
+
 use super::*;
 use crate::dev::definition::Durable;
 use std::{collections::BTreeMap, fs};

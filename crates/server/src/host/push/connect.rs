@@ -1,8 +1,14 @@
-//! How a push host gets a connection. Plain TCP here; another transport implements the trait.
+//! How a push host gets a connection: over TCP, encrypted where the target says so.
 
 use crate::host::push::Target;
 use outlast_engine::invoker::BoxFuture;
-use std::{io, net::SocketAddr};
+use outlast_http::tls::Tls;
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
@@ -30,11 +36,43 @@ pub trait Connector: Send + Sync + 'static {
     ) -> BoxFuture<'a, io::Result<BoxStream>>;
 }
 
-/// Plain TCP.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tcp;
+/// The network.
+#[derive(Default)]
+pub struct Network {
+    ca: Option<PathBuf>,
+    /// Made when it is first needed: a machine's certificates are many.
+    tls: Mutex<Option<Tls>>,
+}
 
-impl Connector for Tcp {
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("ca", &self.ca)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    /// Trusts the certificates in this file besides the machine's.
+    pub fn new(ca: Option<PathBuf>) -> Self {
+        Self {
+            ca,
+            tls: Mutex::default(),
+        }
+    }
+
+    fn tls(&self) -> io::Result<Tls> {
+        let mut tls = self.tls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tls) = &*tls {
+            return Ok(tls.clone());
+        }
+        let made = Tls::new(self.ca.as_deref()).map_err(io::Error::other)?;
+        *tls = Some(made.clone());
+        Ok(made)
+    }
+}
+
+impl Connector for Network {
     fn resolve<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         Box::pin(async move {
             let found = lookup_host((target.host(), target.port())).await?;
@@ -44,13 +82,17 @@ impl Connector for Tcp {
 
     fn connect<'a>(
         &'a self,
-        _: &'a Target,
+        target: &'a Target,
         address: SocketAddr,
     ) -> BoxFuture<'a, io::Result<BoxStream>> {
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            Ok(Box::new(stream) as BoxStream)
+            if !target.endpoint().is_encrypted() {
+                return Ok(Box::new(stream) as BoxStream);
+            }
+            let encrypted = self.tls()?.connect(target.host(), stream).await?;
+            Ok(Box::new(encrypted) as BoxStream)
         })
     }
 }

@@ -1,20 +1,24 @@
-//! Requests to one server: connections that are kept, one write and one read each.
+//! Requests to one endpoint: connections that are kept, one write and one read each.
 //!
 //! A connection belongs to one request at a time and is moved by whoever waits for the answer: there
-//! is no task per connection, so an answer wakes nobody but its reader. It knows nothing of what is
-//! asked, and repeats only what cannot have arrived.
+//! is no task per connection, so an answer wakes nobody but its reader. Every request says who is
+//! asking, by a token or a signature. It knows nothing of what is asked, and repeats only what cannot
+//! have arrived.
 
-use super::address::Address;
-use crate::backend::BackendError;
+use crate::{
+    Credentials, Endpoint, Options, Unusable, now,
+    sigv4::{Message, Signer},
+    stream::Stream,
+    tls::{Tls, is_final},
+};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
     HeaderMap, Method, Request, StatusCode, Uri,
     client::conn::http1::{self, Connection, SendRequest},
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
-use serde::{Deserialize, de::DeserializeOwned};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     fmt,
@@ -37,7 +41,7 @@ const IDLE_MAX: usize = 512;
 /// How long a connection may take to come about.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long an answer may take that is not waited for on purpose.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// A connection over which nothing came for so long is asked whether it is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// How often it is asked before it counts as gone.
@@ -48,22 +52,24 @@ const ROUNDS: usize = 2;
 /// Bytes of an answer, at most.
 const ANSWER_BYTES_MAX: usize = 64 * 1_048_576;
 
-const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
-
 /// What to ask.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    pub(crate) uri: Uri,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Call {
+    /// The method.
+    pub method: Method,
+    /// Path and query; see [`Http::uri`].
+    pub uri: Uri,
+    /// Headers besides those that every request has.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
     /// How long the server itself may wait before it answers; for ever if absent.
-    pub(crate) patience: Option<Duration>,
+    pub patience: Option<Duration>,
 }
 
 impl Call {
     /// A request without a body.
-    pub(crate) fn get(uri: Uri) -> Self {
+    pub fn get(uri: Uri) -> Self {
         Self {
             method: Method::GET,
             uri,
@@ -74,7 +80,7 @@ impl Call {
     }
 
     /// A request with a body.
-    pub(crate) fn post(uri: Uri, body: impl Into<Bytes>) -> Self {
+    pub fn post(uri: Uri, body: impl Into<Bytes>) -> Self {
         Self {
             method: Method::POST,
             body: body.into(),
@@ -83,7 +89,7 @@ impl Call {
     }
 
     /// Adds a header, unless its value cannot be one.
-    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(HeaderName::from_static(name), value);
         }
@@ -91,94 +97,68 @@ impl Call {
     }
 
     /// Lets the server wait so long before it answers.
-    pub(crate) fn patient(self, patience: Option<Duration>) -> Self {
+    pub fn patient(self, patience: Option<Duration>) -> Self {
         Self { patience, ..self }
     }
 }
 
 /// What the server answered.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Reply {
+    /// Whether it is a success.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
 }
 
 impl Reply {
-    /// The answer to a request that was not refused.
-    pub(crate) fn accepted(self) -> Result<Self, BackendError> {
-        if self.status.is_success() {
-            return Ok(self);
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Refusal {
-            #[serde(alias = "Message", alias = "errorMessage")]
-            message: String,
-            #[serde(rename = "errorType")]
-            error_type: Option<String>,
-        }
-        let refusal: Refusal = serde_json::from_slice(&self.body).unwrap_or_default();
-        let code = self.header(&ERROR_TYPE).map(ToOwned::to_owned);
-        Err(BackendError {
-            status: Some(self.status.as_u16()),
-            code: code.or(refusal.error_type),
-            message: refusal.message,
-        })
-    }
-
-    /// The body as JSON.
-    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, BackendError> {
-        serde_json::from_slice(&self.body).map_err(|error| BackendError {
-            status: None,
-            code: Some("ProtocolError".to_owned()),
-            message: format!("the server's answer cannot be read: {error}"),
-        })
-    }
-
     /// A header's text.
-    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Why there is no answer.
-#[derive(Clone, Debug)]
-pub(crate) enum Failure {
+/// Why there is no answer. What it says names the remedy, where there is one.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// Nobody got the request, and nobody will: it cannot be sent like this, or whoever is there is
+    /// not who it should be.
+    #[error("{0}")]
+    Impossible(String),
     /// Nobody got the request.
+    #[error("{0}")]
     NotSent(String),
     /// Somebody may have got it.
+    #[error("{0}")]
     Broken(String),
-}
-
-impl Failure {
-    pub(crate) fn was_sent(&self) -> bool {
-        matches!(self, Self::Broken(_))
-    }
-}
-
-impl From<Failure> for BackendError {
-    fn from(failure: Failure) -> Self {
-        let (Failure::NotSent(message) | Failure::Broken(message)) = failure;
-        Self::transport(message)
-    }
 }
 
 /// A connection, moved by whoever uses it.
 struct Line {
     sender: SendRequest<Full<Bytes>>,
-    moving: Pin<Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
+    moving: Pin<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
 }
 
 /// A connection of one caller's own, or none yet.
 #[derive(Default)]
-pub(crate) struct Own(Option<Line>);
+pub struct Own(Option<Line>);
 
-/// The server, and the connections to it.
-pub(crate) struct Http {
-    address: Address,
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Own").field(&self.0.is_some()).finish()
+    }
+}
+
+/// An endpoint, and the connections to it.
+pub struct Http {
+    endpoint: Endpoint,
+    tls: Option<Tls>,
     /// What every request carries.
     headers: HeaderMap,
+    /// Signs them all.
+    signer: Option<Signer>,
     idle: Mutex<Vec<Line>>,
     places: Semaphore,
 }
@@ -186,42 +166,66 @@ pub(crate) struct Http {
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http")
-            .field("address", &self.address)
+            .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
 }
 
 impl Http {
-    /// Requests to this server, with this bearer token.
-    pub(super) fn new(address: Address, token: Option<&str>) -> Result<Self, String> {
+    /// Requests to the endpoint that the options name. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the endpoint cannot be asked like this.
+    pub fn new(options: &Options) -> Result<Self, Unusable> {
+        options.check()?;
         let mut headers = HeaderMap::new();
-        let host = HeaderValue::from_str(&address.authority);
-        headers.insert(HOST, host.map_err(|error| error.to_string())?);
+        let host = HeaderValue::from_str(options.endpoint.authority());
+        headers.insert(
+            HOST,
+            host.map_err(|error| Unusable::new(error.to_string()))?,
+        );
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(token) = token {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                .map_err(|_| "the token has characters that no header carries".to_owned())?;
+        if let Some(agent) = options.agent {
+            headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        }
+        if let Credentials::Token(token) = &options.credentials {
+            let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
+            let mut value = value.map_err(|_| {
+                Unusable::new("the token has characters that no header carries: copy it again, without line breaks")
+            })?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
         Ok(Self {
-            address,
+            tls: options.tls()?,
+            signer: options.signer(),
+            endpoint: options.endpoint.clone(),
             headers,
             idle: Mutex::default(),
             places: Semaphore::new(REQUESTS_MAX),
         })
     }
 
+    /// Where it is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// The address of a path on this server.
-    pub(crate) fn uri(&self, path: &str) -> Result<Uri, BackendError> {
-        let whole = format!("{}{path}", self.address.prefix);
-        Uri::try_from(whole).map_err(|error| {
-            BackendError::transport(format!("the path {path} cannot be asked for: {error}"))
-        })
+    ///
+    /// # Errors
+    /// When it is no path.
+    pub fn uri(&self, path: &str) -> Result<Uri, Unusable> {
+        let whole = format!("{}{path}", self.endpoint.base());
+        Uri::try_from(whole)
+            .map_err(|error| Unusable::new(format!("the path {path} cannot be asked for: {error}")))
     }
 
     /// Asks once. A kept connection that turns out to be closed does not count.
-    pub(crate) async fn send(&self, call: &Call) -> Result<Reply, Failure> {
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn send(&self, call: &Call) -> Result<Reply, Failure> {
         let _place = self.place(call).await;
         loop {
             let kept = self.idle().pop();
@@ -247,7 +251,10 @@ impl Http {
 
     /// Asks once over a connection of the caller's own, which is made when there is none and kept
     /// as long as it works.
-    pub(crate) async fn send_over(&self, own: &mut Own, call: &Call) -> Result<Reply, Failure> {
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn send_over(&self, own: &mut Own, call: &Call) -> Result<Reply, Failure> {
         let mut line = match own.0.take() {
             Some(line) => line,
             None => self.connect().await?,
@@ -258,7 +265,7 @@ impl Http {
     }
 
     async fn exchange(&self, line: &mut Line, call: &Call) -> Result<Reply, Failure> {
-        let exchange = exchange(line, self.request(call));
+        let exchange = exchange(line, self.request(call)?);
         let Some(patience) = call.patience else {
             return exchange.await;
         };
@@ -280,29 +287,44 @@ impl Http {
         }
     }
 
-    fn request(&self, call: &Call) -> Request<Full<Bytes>> {
+    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
         let mut request = Request::new(Full::new(call.body.clone()));
         *request.method_mut() = call.method.clone();
         *request.uri_mut() = call.uri.clone();
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
         headers.extend(call.headers.clone());
-        request
+        if let Some(signer) = &self.signer {
+            let message = Message {
+                method: &call.method,
+                path: call.uri.path(),
+                query: call.uri.query().unwrap_or_default(),
+                body: &call.body,
+            };
+            let signed = signer.sign(&message, headers, now());
+            signed.map_err(|error| Failure::Impossible(error.to_string()))?;
+        }
+        Ok(request)
     }
 
     async fn connect(&self) -> Result<Line, Failure> {
-        let Address { host, port, .. } = &self.address;
-        let unreachable = |error: &dyn fmt::Display| {
-            Failure::NotSent(format!(
-                "{} cannot be reached: {error}",
-                self.address.authority
-            ))
+        let connecting = tokio::time::timeout(CONNECT_MAX, self.open());
+        let Ok(stream) = connecting.await else {
+            return Err(Failure::NotSent(self.unreachable(&"no answer")));
         };
-        let connecting = TcpStream::connect((&**host, *port));
-        let stream = match tokio::time::timeout(CONNECT_MAX, connecting).await {
-            Ok(connected) => connected.map_err(|error| unreachable(&error))?,
-            Err(_) => return Err(unreachable(&"no answer")),
-        };
+        let handshake = http1::handshake(TokioIo::new(stream?)).await;
+        let (sender, moving) =
+            handshake.map_err(|error| Failure::NotSent(self.unreachable(&error)))?;
+        Ok(Line {
+            sender,
+            moving: Box::pin(moving),
+        })
+    }
+
+    async fn open(&self) -> Result<Stream, Failure> {
+        let (host, port) = (self.endpoint.host(), self.endpoint.port());
+        let stream = TcpStream::connect((host, port)).await;
+        let stream = stream.map_err(|error| Failure::NotSent(self.unreachable(&error)))?;
         // Requests are one write each: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         // A server that vanished without a word is noticed, however long an answer may take.
@@ -311,12 +333,21 @@ impl Http {
             .with_interval(KEEP_ALIVE)
             .with_retries(KEEP_ALIVE_RETRIES);
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, moving) = handshake.map_err(|error| unreachable(&error))?;
-        Ok(Line {
-            sender,
-            moving: Box::pin(moving),
-        })
+        let Some(tls) = &self.tls else {
+            return Ok(Stream::Plain(stream));
+        };
+        let encrypted = tls.connect(host, stream).await.map_err(|error| {
+            let message = self.unreachable(&error);
+            match is_final(&error) {
+                true => Failure::Impossible(message),
+                false => Failure::NotSent(message),
+            }
+        })?;
+        Ok(Stream::Encrypted(Box::new(encrypted)))
+    }
+
+    fn unreachable(&self, reason: &dyn fmt::Display) -> String {
+        format!("{} cannot be reached: {reason}", self.endpoint)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
@@ -366,6 +397,9 @@ async fn exchange(line: &mut Line, request: Request<Full<Bytes>>) -> Result<Repl
 /// An error with its causes: hyper's own words alone say little.
 fn told(error: &hyper::Error) -> String {
     let mut text = error.to_string();
+    if error.is_parse() {
+        text.push_str(" (what answers there does not speak plain HTTP: is https:// meant?)");
+    }
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         text = format!("{text}: {error}");

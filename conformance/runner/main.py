@@ -1,0 +1,81 @@
+"""Judges handlers on an engine with the official runner; `conformance/run` starts it."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import official
+import stand
+
+SDKS = {"rust": stand.Rust}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="conformance/run",
+        description="Lets the official conformance runner judge handlers on an engine. "
+        "The last line is `N passed, M failed`.",
+    )
+    parser.add_argument("--store", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--requirements", type=Path, metavar="DIR",
+        help="the folder of requirements, a folder per suite; otherwise those that come with the runner",
+    )
+    parser.add_argument("--suite", nargs="+", default=["all"], help="only these suites")
+    parser.add_argument("--only", nargs="+", metavar="ID", help="only these requirements")
+    parser.add_argument(
+        "--engine", default="outlast", metavar="URL",
+        help="the endpoint of an engine that runs already; otherwise an `outlast serve` of its own",
+    )
+    parser.add_argument("--sdk", choices=SDKS, default="rust", help="whose handlers are judged")
+    parser.add_argument(
+        "--report", nargs=2, action="append", default=[], metavar=("json|junit", "FILE"),
+        help="write the runner's own report",
+    )
+    parser.add_argument(
+        "--parallel", type=int, default=16, metavar="N", help="requirements at the same time",
+    )
+    return parser.parse_args()
+
+
+def passes(entry):
+    return entry["status"] == "PASSED"
+
+
+def main():
+    asked = arguments()
+    begun = time.monotonic()
+    sdk = SDKS[asked.sdk](asked.store)
+    with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
+        folder = Path(folder)
+        logs = stand.Logs()
+        with stand.engine(asked.engine, folder) as endpoint, sdk.attached(endpoint, logs, asked.only):
+            print(f"{asked.sdk} handlers on {endpoint}", flush=True)
+            runner = official.Runner(endpoint, logs, asked.requirements, asked.store)
+            results = runner.judge(sdk.template(folder, asked.only), asked, folder)
+    if asked.only:
+        results = [entry for entry in results if entry["id"] in asked.only]
+    # A handler is missing; only our own SDK claims to have all of them.
+    uncovered = [entry for entry in results if entry["status"] == "UNCOVERED"]
+    if not sdk.is_complete:
+        results = [entry for entry in results if entry not in uncovered]
+    for entry in results:
+        if not passes(entry):
+            print(f"\n{entry['id']} {entry['status']}: {entry['description']}")
+            for error in entry["errors"]:
+                print(f"  {error}")
+    passed = sum(map(passes, results))
+    failed = len(results) - passed
+    print()
+    if not sdk.is_complete:
+        print(f"{len(uncovered)} requirements have no {asked.sdk} handler")
+    print(f"{time.monotonic() - begun:.0f} s; histories and the runner's log are in {runner.output}")
+    print(f"{passed} passed, {failed} failed")
+    # A run that judged nothing proves nothing.
+    sys.exit(failed > 0 or passed == 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The official runner with its two cloud parts replaced: deployment, and where logs come from.
+
+Everything that judges (results, histories, callbacks, logs) is the runner's own, unmodified.
+"""
+
+import contextlib
+import json
+import shutil
+import time
+from pathlib import Path
+from types import MappingProxyType
+
+import boto3
+from aws_durable_execution_conformance_tests import app
+from aws_durable_execution_conformance_tests.clients import AWS_CLIENT_CONFIG, AwsClients
+from aws_durable_execution_conformance_tests.cloudwatch import CloudWatchLogRetriever
+from botocore.config import Config
+
+# A synchronous invocation answers when its execution ends; asking twice would start two.
+PATIENCE_SECONDS = 300
+
+
+class Deployed:
+    """Instead of SAM: the handlers are attached already."""
+
+    def __init__(self, **_):
+        pass
+
+    def build(self):
+        pass
+
+    def deploy(self, **_):
+        pass
+
+
+class Stack:
+    """Instead of CloudFormation: functions are named as in the template."""
+
+    def __init__(self, functions):
+        self.functions = functions
+
+    def get_paginator(self, _operation):
+        return self
+
+    def paginate(self, **_):
+        summaries = [
+            {"ResourceType": "AWS::Lambda::Function", "LogicalResourceId": name, "PhysicalResourceId": name}
+            for name in self.functions
+        ]
+        return [{"StackResourceSummaries": summaries}]
+
+    def describe_stack_resource(self, LogicalResourceId, **_):
+        return {"StackResourceDetail": {"PhysicalResourceId": LogicalResourceId}}
+
+
+def client(endpoint, region):
+    return boto3.client(
+        "lambda",
+        endpoint_url=endpoint,
+        region_name=region,
+        aws_access_key_id="dev",
+        aws_secret_access_key="dev",
+        config=AWS_CLIENT_CONFIG.merge(Config(read_timeout=PATIENCE_SECONDS, max_pool_connections=100)),
+    )
+
+
+class Runner:
+    def __init__(self, endpoint, logs, requirements, store):
+        self.endpoint = endpoint
+        self.logs = logs
+        self.output = store / "output"
+        if requirements:
+            app.TESTS_DIR = requirements
+
+    def judge(self, template, asked, folder):
+        """The entries of the runner's report on the functions of a template."""
+        shutil.rmtree(self.output, ignore_errors=True)
+        self.output.mkdir(parents=True)
+        self._replace(template)
+        report = folder / "report"
+        argv = [
+            "--template", str(template), "--name", "local", "--language", asked.sdk,
+            "--suite", *asked.suite, "--max-workers", str(asked.parallel),
+            "--history-dir", str(self.output), "--report", "json", "junit",
+            "--report-file", str(report),
+        ]
+        log = self.output / "runner.log"
+        with log.open("w") as lines, contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):
+            try:
+                app.run(argv)
+            except SystemExit:
+                pass
+        written = {"json": Path(f"{report}.json"), "junit": Path(f"{report}.xml")}
+        if not written["json"].exists():
+            raise SystemExit(f"the runner judged nothing:\n{log.read_text()}")
+        for form, file in asked.report:
+            if form not in written:
+                raise SystemExit(f"there is no report as {form}; json and junit there are")
+            shutil.copy(written[form], file)
+        return json.loads(written["json"].read_text())["results"]
+
+    def _replace(self, template):
+        functions = [name for name, _ in app.parse_function_descriptions(str(template))]
+        app.Deployer = Deployed
+        app.delete_stack = lambda *_: True
+
+        def create(region, _services=()):
+            return AwsClients(
+                MappingProxyType(
+                    {"lambda": client(self.endpoint, region), "cloudformation": Stack(functions), "logs": None}
+                )
+            )
+
+        AwsClients.create = create
+
+        def retrieve(_self, log_group_name, execution_arn, **_):
+            # The last lines may be on their way through a pipe.
+            time.sleep(0.5)
+            function = log_group_name.removeprefix("/aws/lambda/")
+            return self.logs.of(function, execution_arn)
+
+        CloudWatchLogRetriever.get_execution_log_events = retrieve
