@@ -114,9 +114,9 @@ run_rust() {
   cp "$store/rust-target/debug/outlast-official-rust" "$folder/worker"
   drive none handlers.py rust "$folder" ./worker
 }
+needs_java() { need javac default-jdk-headless && need mvn maven; }
 run_java() {
-  need javac default-jdk-headless
-  need mvn maven
+  needs_java
   mkdir -p "$store/java"
   cp -r "$here"/java/. "$store/java"
   mvn --quiet --batch-mode --file "$store/java" package dependency:copy-dependencies
@@ -144,8 +144,9 @@ environment clients "${clients[@]}"
 environment sdk aws-durable-execution-sdk-python==3.0.0
 cargo build --quiet --locked --package outlast-cli
 if [[ $# -eq 0 ]]; then
-  set -- cli api signed develop python python-ric js rust java crash runner
-  [[ -d $store/js-ric/node_modules ]] && set -- "$@" js-ric
+  set -- cli api signed develop python python-ric js rust crash runner
+  if (needs_java); then set -- "$@" java; else echo "    java: left out"; fi
+  [[ ! -d $store/js-ric/node_modules ]] || set -- "$@" js-ric
 fi
 for part in "$@"; do
   begun=$SECONDS

@@ -7,7 +7,6 @@ calls.
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,7 +25,7 @@ FUNCTIONS = {
 }
 MANIFEST = """\
 [functions.{function}]
-command = ["./program", "{test}", "--exact", "--nocapture"]
+command = ["{program}", "{test}", "--exact", "--nocapture"]
 timeout = 60
 environment = {{ AWS_ENDPOINT_URL_LAMBDA = "{runner}" }}
 """
@@ -74,9 +73,10 @@ def post(url, document):
 
 def project(program, runner):
     folder = Path(tempfile.mkdtemp(prefix="outlast-runner-"))
-    shutil.copy(program, folder / "program")
-    functions = FUNCTIONS.items()
-    manifest = [MANIFEST.format(function=name, test=test, runner=runner) for name, test in functions]
+    manifest = [
+        MANIFEST.format(function=name, program=program, test=test, runner=runner)
+        for name, test in FUNCTIONS.items()
+    ]
     (folder / "outlast.toml").write_text("".join(manifest))
     return folder
 

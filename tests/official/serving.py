@@ -6,7 +6,7 @@ the server. `play` and its like are played by threads; `hand` is played by whoev
 
 import http.client
 import json
-import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -84,6 +84,8 @@ class Serve:
             player.ended = True
         if error is None:
             self.stop()
+            self.log.close()
+            shutil.rmtree(self.home)
         else:
             self.process.kill()
             print((self.home / "log").read_text()[-3000:])

@@ -169,6 +169,15 @@ def written(key, name, result):
 
 
 @durable_execution
+def load(event, context: DurableContext):
+    """Nothing but the SDK's own work: steps, and a wait in the middle."""
+    for number in range(event["steps"]):
+        context.step(lambda _context, number=number: number, name=f"step-{number}")
+        if number == event["steps"] // 2:
+            context.wait(Duration.from_seconds(1))
+
+
+@durable_execution
 def fails(_event, _context: DurableContext):
     raise ValueError("as it was told")
 
