@@ -10,6 +10,7 @@ mod invoke;
 mod list;
 mod logs;
 mod own;
+mod together;
 
 use crate::{
     answer::{Answer, Answered, identify, refusal},
@@ -29,7 +30,7 @@ use hyper::{
 };
 use outlast_core::{id::uuid, random::SplitMix64};
 use outlast_engine::Engine;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     sync::{
         Arc,
@@ -187,6 +188,7 @@ impl Api {
             Route::ListFunctions => self.list_functions(asked.query),
             Route::Function(name, action) => self.function(&name, action, &asked).await,
             Route::Alias(name, alias, action) => self.alias(&name, &alias, action, &asked).await,
+            Route::Checkpoints => self.checkpoints(&asked.body).await,
             Route::Own(arn, action) => self.own(&arn, action, asked.query).await,
             Route::Signal(arn, name) => self.signal(&arn, &name, asked.body).await,
             Route::Logs(function, action) => self.logs(&function, action, &asked).await,
@@ -329,7 +331,7 @@ impl Asked<'_> {
 }
 
 /// Bytes as JSON; none are an empty object.
-fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+fn json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
     use serde_json::error::Category;
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     serde_json::from_slice(bytes).map_err(|error| match error.classify() {

@@ -33,6 +33,7 @@ pub enum Operation {
     GetAlias,
     UpdateAlias,
     DeleteAlias,
+    CheckpointMany,
     Why,
     Resume,
     Fail,
@@ -67,7 +68,7 @@ pub enum Least {
 }
 
 /// All operations, in the order of the enum.
-pub const OPERATIONS: [(Operation, &str, Least); 38] = {
+pub const OPERATIONS: [(Operation, &str, Least); 39] = {
     use Least::{Admin, Anybody, Known, Operator, Viewer, Worker};
     use Operation as Is;
     [
@@ -132,6 +133,7 @@ pub const OPERATIONS: [(Operation, &str, Least); 38] = {
         (Is::GetAlias, "GetAlias", Viewer),
         (Is::UpdateAlias, "UpdateAlias", Admin),
         (Is::DeleteAlias, "DeleteAlias", Admin),
+        (Is::CheckpointMany, "CheckpointMany", Worker),
         (Is::Why, "Why", Viewer),
         (Is::Resume, "Resume", Operator),
         (Is::Fail, "Fail", Operator),
@@ -185,6 +187,7 @@ impl Operation {
                 AliasAction::Update => Self::UpdateAlias,
                 AliasAction::Delete => Self::DeleteAlias,
             },
+            Route::Checkpoints => Self::CheckpointMany,
             Route::Own(_, action) => match action {
                 OwnAction::Why => Self::Why,
                 OwnAction::Resume => Self::Resume,

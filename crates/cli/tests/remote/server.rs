@@ -1,6 +1,7 @@
 //! A server for one test.
 
 use outlast::{App, Remote, Worker};
+use outlast_http::{Call, Http, Options};
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
@@ -57,6 +58,15 @@ impl Server {
     pub(crate) fn address(&self) -> String {
         let endpoint = self.remote.endpoint();
         endpoint.strip_prefix("http://").unwrap().to_owned()
+    }
+
+    /// What it has counted.
+    pub(crate) async fn metrics(&self) -> String {
+        let endpoint = self.remote.endpoint().parse().unwrap();
+        let http = Http::new(&Options::new(endpoint)).unwrap();
+        let call = Call::get(http.uri("/metrics").unwrap());
+        let reply = http.send(&call).await.unwrap();
+        String::from_utf8(reply.body.to_vec()).unwrap()
     }
 
     /// Ends it as a crash would.

@@ -63,6 +63,7 @@ const TABLE: &str = "
     GetAlias                              v o . a
     UpdateAlias                           . . . a
     DeleteAlias                           . . . a
+    CheckpointMany                        . . w a
     Why                                   v o . a
     Resume                                . o . a
     Fail                                  . o . a

@@ -184,6 +184,7 @@ fn requests() -> Vec<(Method, String)> {
         (get.clone(), function("/aliases/a")),
         (Method::PUT, function("/aliases/a")),
         (Method::DELETE, function("/aliases/a")),
+        (post.clone(), "/outlast/v1/checkpoints".to_owned()),
         (get.clone(), own("/why")),
         (post.clone(), own("/resume")),
         (post.clone(), own("/fail")),
