@@ -104,7 +104,7 @@ impl Problem {
     }
 
     /// The same, with what helps.
-    pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {
+    pub(crate) fn and(mut self, remedy: &str) -> Self {
         self.message += remedy;
         self
     }
