@@ -23,7 +23,7 @@ use crate::{
     server::Options,
 };
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::{
     HeaderMap, Method, Request, StatusCode, body::Body as _, body::Incoming, http::request,
 };
@@ -139,22 +139,27 @@ impl Api {
         answer
     }
 
-    /// Lets a worker ask for calls of a function. The host reads the body itself, or never: so a
-    /// signature, which covers it, cannot be verified here.
+    /// Lets a worker ask for calls of a function. The host reads the body itself, or never; only when
+    /// a signature covers it, it is read before.
     async fn work(&self, function: &str, request: Request<Incoming>) -> Answered {
         let operation = Operation::RuntimeApi;
-        match self.access.caller(operation, request.headers())? {
-            Caller::Known(role) => self.access.permit(role, operation)?,
-            Caller::Signed(..) => {
-                let message = "the Runtime API is asked with a bearer token, not with a signature";
-                return Err(ApiError::of_caller(
-                    403,
-                    "IncompleteSignatureException",
-                    message,
-                ));
+        let (parts, body) = request.into_parts();
+        let caller = self.access.caller(operation, &parts.headers)?;
+        let body = match &caller {
+            Caller::Known(role) => {
+                self.access.permit(*role, operation)?;
+                Either::Left(body)
             }
-        }
-        self.runtime(function, request).await
+            Caller::Signed(..) => {
+                let body = self.read(&parts, body).await?;
+                let role = caller.proven(&parts, &body)?;
+                self.access.permit(role, operation)?;
+                Either::Right(Full::new(body))
+            }
+        };
+        drop(caller);
+        self.runtime(function, Request::from_parts(parts, body))
+            .await
     }
 
     async fn respond(&self, route: Route<'_>, request: Request<Incoming>) -> Answered {

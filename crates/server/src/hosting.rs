@@ -7,7 +7,7 @@
 
 use crate::{
     answer::Answer,
-    catalogue::{FunctionConfiguration, Hosts, LATEST, Unhosted},
+    catalogue::{FunctionConfiguration, Hosts, LATEST, RuntimeRequest, Unhosted},
     host::{
         hosts::RuntimeHosts,
         listener::RuntimeListener,
@@ -18,7 +18,7 @@ use crate::{
         runtime::{self, Backlog, RuntimeHost, WAITING_MAX_DEFAULT, refused},
     },
 };
-use hyper::{Request, StatusCode, body::Incoming};
+use hyper::StatusCode;
 use outlast_core::{
     Outcome, arn::Function, intent::InvokeOutcome, schedule::Share, wire::ErrorObject,
 };
@@ -265,7 +265,7 @@ impl Hosts for Hosting {
         &self,
         configuration: &FunctionConfiguration,
         version: &str,
-        request: Request<Incoming>,
+        request: RuntimeRequest,
     ) -> Option<BoxFuture<'static, Answer>> {
         let key = (
             configuration.function().name.to_string(),

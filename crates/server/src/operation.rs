@@ -54,6 +54,8 @@ pub enum Operation {
 pub enum Least {
     /// Everybody, without saying who they are.
     Anybody,
+    /// Everybody who is known.
+    Known,
     /// Whoever may look.
     Viewer,
     /// Whoever may start and stop executions and answer for the world outside.
@@ -66,7 +68,7 @@ pub enum Least {
 
 /// All operations, in the order of the enum.
 pub const OPERATIONS: [(Operation, &str, Least); 38] = {
-    use Least::{Admin, Anybody, Operator, Viewer, Worker};
+    use Least::{Admin, Anybody, Known, Operator, Viewer, Worker};
     use Operation as Is;
     [
         (
@@ -114,7 +116,8 @@ pub const OPERATIONS: [(Operation, &str, Least); 38] = {
         (
             Is::GetFunctionConfiguration,
             "GetFunctionConfiguration",
-            Viewer,
+            // Whoever runs its handlers has to know what to run them with.
+            Known,
         ),
         (
             Is::UpdateFunctionConfiguration,

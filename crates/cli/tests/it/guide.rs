@@ -144,7 +144,8 @@ fn every_error_of_the_api_is_in_the_guide_with_its_status() {
     // The core's own test has a row for each of its codes, and the compiler sees to that.
     let core = page("crates/core/src/error.rs");
     let mut errors = pairs(&core, r#""(\w+Exception)",\s+(\d{3}),"#);
-    let names = words(&core, "=> \"", |c| c.is_ascii_alphabetic());
+    let mut names = words(&core, "=> \"", |c| c.is_ascii_alphabetic());
+    names.retain(|name| name.ends_with("Exception"));
     assert_eq!(errors.len(), names.len(), "{errors:?} {names:?}");
     let server = page("crates/server/src/error.rs");
     errors.extend(pairs(&server, r#"name: "(\w+)",\s+status: (\d+)"#));
@@ -183,6 +184,7 @@ fn the_guide_tells_the_least_role_of_every_operation() {
     for (_, operation, least) in OPERATIONS {
         let role = match least {
             Least::Anybody => "anybody",
+            Least::Known => "everybody known",
             Least::Viewer => "viewer",
             Least::Operator => "operator",
             Least::Worker => "worker",

@@ -3,12 +3,13 @@
 use super::{Api, callback::payload, execution::writable, number};
 use crate::{
     answer::{Answer, Answered, empty, json},
+    catalogue::RuntimeRequest,
     error::ApiError,
     metrics::Known,
     route::{OwnAction, Query, RouteError},
 };
 use bytes::Bytes;
-use hyper::{Method, Request, StatusCode, body::Incoming};
+use hyper::{Method, StatusCode};
 use outlast_core::{
     arn::FunctionReference,
     delivery::Arrival,
@@ -178,7 +179,7 @@ impl Api {
     }
 
     /// Hands a request of the Lambda Runtime API to whoever hosts the function.
-    pub(super) async fn runtime(&self, function: &str, request: Request<Incoming>) -> Answered {
+    pub(super) async fn runtime(&self, function: &str, request: RuntimeRequest) -> Answered {
         let reference: FunctionReference = function.parse()?;
         // What workers report is always taken.
         let waits = request.method() == Method::GET;

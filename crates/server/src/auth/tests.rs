@@ -53,7 +53,7 @@ const TABLE: &str = "
     ListFunctions                         v o . a
     GetFunction                           v o . a
     DeleteFunction                        . . . a
-    GetFunctionConfiguration              v o . a
+    GetFunctionConfiguration              v o w a
     UpdateFunctionConfiguration           . . . a
     UpdateFunctionCode                    . . . a
     PublishVersion                        . . . a

@@ -237,7 +237,13 @@ async fn wrong_headers_are_refused_and_start_nothing() {
             &*long,
             "InvalidParameterValueException",
         ),
+        (
+            "x-amz-durable-execution-name",
+            "",
+            "InvalidParameterValueException",
+        ),
         ("x-amz-tenant-id", "a\tb", "InvalidParameterValueException"),
+        ("x-amz-tenant-id", "", "InvalidParameterValueException"),
     ] {
         let reply = home.play(&[(name, value)], json!([{"return": 1}])).await;
         reply.refused(400, error);
