@@ -177,10 +177,10 @@ impl Fields {
         let mut line = format!("{} {level:5} {target}: ", moment(at));
         push_one_line(&mut line, &self.message);
         for (name, value) in self.others {
-            let _ = match &value {
-                // Only what would be read as something else needs quotes.
-                Value::String(text) if is_plain(text) => write!(line, " {name}={text}"),
-                value => write!(line, " {name}={value}"),
+            // Only what would be read as something else needs quotes.
+            let _ = match value.as_str().filter(|text| is_plain(text)) {
+                Some(text) => write!(line, " {name}={text}"),
+                None => write!(line, " {name}={value}"),
             };
         }
         line

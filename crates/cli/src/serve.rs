@@ -226,6 +226,7 @@ async fn open(settings: &Settings) -> anyhow::Result<(Engine, Arc<Hosting>)> {
         random: random.clone(),
         options: EngineOptions {
             known: Known::ByCatalogue,
+            grace: settings.options.grace,
             quotas: settings.quotas.clone(),
             // Each function has its own bound: what one of them may not use, another may.
             invocations_max: usize::MAX,

@@ -256,18 +256,37 @@ fn note(operation: Option<Operation>, answer: &Answer, took: Duration) {
         let value = answer.headers().get(name);
         value.and_then(|value| value.to_str().ok()).unwrap_or("")
     };
-    let (id, error) = (text("x-amzn-requestid"), text("x-amzn-errortype"));
+    // Looked up only if somebody wants to know.
+    let (id, error) = (|| text("x-amzn-requestid"), || text("x-amzn-errortype"));
     match status {
-        500 | 502 => tracing::warn!(operation, status, error, id, "a request failed"),
-        401 | 403 => tracing::info!(operation, status, error, id, "a caller was refused"),
-        _ => tracing::debug!(
-            operation,
-            status,
-            error,
-            id,
-            ?took,
-            "a request was answered"
-        ),
+        500 | 502 => {
+            tracing::warn!(
+                operation,
+                status,
+                error = error(),
+                id = id(),
+                "a request failed"
+            );
+        }
+        401 | 403 => {
+            tracing::info!(
+                operation,
+                status,
+                error = error(),
+                id = id(),
+                "a caller was refused"
+            );
+        }
+        _ => {
+            tracing::debug!(
+                operation,
+                status,
+                error = error(),
+                id = id(),
+                ?took,
+                "a request was answered"
+            );
+        }
     }
 }
 
