@@ -103,8 +103,8 @@ impl Problem {
         self
     }
 
-    /// The same, with what helps.
-    pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {
+    /// The same, with something more to say.
+    pub(crate) fn and(mut self, remedy: &str) -> Self {
         self.message += remedy;
         self
     }

@@ -120,7 +120,7 @@ async fn work(worker: Worker, output: Output) -> anyhow::Result<()> {
             Cause::NotFound => "; an admin makes it with `outlast functions create FILE`",
             Cause::Wrong | Cause::Usage | Cause::Refused | Cause::Unreachable => "",
         };
-        problem.with_remedy(remedy)
+        problem.and(remedy)
     })?;
     let function = function(&configuration)?;
     output.report(&Working {
