@@ -96,7 +96,7 @@ export const child = withDurableExecution((event, context) =>
 );
 
 export const childFails = withDurableExecution((_event, context) =>
-  context.runInChildContext((inner) => inner.step(refuse, never)),
+  context.runInChildContext("failing", (inner) => inner.step(refuse, never)),
 );
 
 const awaited = async (context, name, config) => {

@@ -9,7 +9,7 @@ from pathlib import Path
 import official
 import stand
 
-SDKS = {"rust": stand.Rust}
+SDKS = {"rust": stand.Rust, "python": stand.Python, "js": stand.JavaScript}
 
 
 def arguments():
@@ -35,7 +35,8 @@ def arguments():
         help="write the runner's own report",
     )
     parser.add_argument(
-        "--parallel", type=int, default=16, metavar="N", help="requirements at the same time",
+        "--parallel", type=int, metavar="N",
+        help="requirements at the same time; 16 otherwise, and half of that where each handler has a process",
     )
     return parser.parse_args()
 
@@ -48,10 +49,10 @@ def main():
     asked = arguments()
     begun = time.monotonic()
     sdk = SDKS[asked.sdk](asked.store)
+    asked.parallel = asked.parallel or sdk.parallel
     with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
         folder = Path(folder)
-        logs = stand.Logs()
-        with stand.engine(asked.engine, folder) as endpoint, sdk.attached(endpoint, logs, asked.only):
+        with sdk.standing(asked.engine, folder, asked.only) as (endpoint, logs):
             print(f"{asked.sdk} handlers on {endpoint}", flush=True)
             runner = official.Runner(endpoint, logs, asked.requirements, asked.store)
             results = runner.judge(sdk.template(folder, asked.only), asked, folder)

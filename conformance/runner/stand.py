@@ -3,13 +3,18 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
+from aws_durable_execution_conformance_tests.validate import parse_function_descriptions
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 def build(*packages, features=()):
@@ -58,22 +63,44 @@ def belongs(line, execution):
     )
 
 
+class ServerLogs:
+    """What the server keeps of what workers print that it has started itself."""
+
+    def __init__(self, endpoint):
+        self.endpoint = endpoint
+
+    def of(self, function, execution):
+        url = f"{self.endpoint}/outlast/v1/functions/{function}/logs?MaxItems=1000"
+        with urllib.request.urlopen(url) as answer:
+            lines = json.load(answer)["Lines"]
+        return [
+            {"timestamp": line["Timestamp"], "ingestionTime": line["Number"], "message": line["Text"]}
+            for line in lines
+            if belongs(line["Text"], execution)
+        ]
+
+
+def workers(endpoint):
+    """How many workers ask the server for work."""
+    with urllib.request.urlopen(f"{endpoint}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if line.startswith("outlast_workers{"))
+
+
 @contextlib.contextmanager
-def engine(which, folder):
-    """The endpoint of the engine under test."""
-    if which != "outlast":
-        yield which
-        return
-    outlast = build("outlast-cli") / "outlast"
-    with (folder / "serve.log").open("w") as log:
+def outlast(folder, *command, environment=None):
+    """An `outlast serve` or `outlast dev`: its endpoint."""
+    program = build("outlast-cli") / "outlast"
+    log = folder / "outlast.log"
+    with log.open("w") as lines:
         served = subprocess.Popen(
-            [outlast, "--json", "serve", "--dev", "--listen", "127.0.0.1:0", "--data", folder / "data"],
-            stdout=subprocess.PIPE, stderr=log, text=True,
+            [program, "--json", *command, "--listen", "127.0.0.1:0", "--data", folder / "data"],
+            stdout=subprocess.PIPE, stderr=lines, text=True, env={**os.environ, **(environment or {})},
         )
         with ended(served):
             first = served.stdout.readline()
             if not first:
-                raise SystemExit("outlast serve did not start:\n" + (folder / "serve.log").read_text())
+                raise SystemExit(f"outlast {command[0]} did not start:\n{log.read_text()}")
             yield json.loads(first)["endpoint"]
 
 
@@ -95,6 +122,7 @@ class Rust:
     """The handlers of this repository: one program, as a worker of the engine."""
 
     is_complete = True
+    parallel = 16
 
     def __init__(self, _store):
         self.program = build("outlast-conformance") / "outlast-conformance"
@@ -118,6 +146,14 @@ class Rust:
         return file
 
     @contextlib.contextmanager
+    def standing(self, engine, folder, only):
+        """The handlers at work for an engine, one of our own unless another is given."""
+        logs = Logs()
+        own = outlast(folder, "serve", "--dev") if engine == "outlast" else contextlib.nullcontext(engine)
+        with own as endpoint, self.attached(endpoint, logs, only):
+            yield endpoint, logs
+
+    @contextlib.contextmanager
     def attached(self, endpoint, logs, only):
         """Runs workers: one for all handlers, and one for each that loses its process."""
         chosen = self.chosen(only)
@@ -128,6 +164,87 @@ class Rust:
             for keeper in keepers:
                 keeper.await_ready()
             yield
+
+
+class Official:
+    """Handlers on an official SDK: a SAM project, run by `outlast dev`."""
+
+    is_complete = False
+    parallel = 8
+
+    def __init__(self, store):
+        self.project = store / self.name
+        shutil.copytree(ROOT / "conformance" / self.name, self.project, dirs_exist_ok=True)
+
+    def template(self, folder, only):
+        """The project's own, without the requirements that are not asked for."""
+        if not only:
+            return self.project / "template.yaml"
+        pairs = parse_function_descriptions(str(self.project / "template.yaml"))
+        resources = {}
+        for function, requirement in pairs:
+            if requirement in only:
+                resource = {"Type": "AWS::Serverless::Function", "TestingMetadata": {"TestDescription": []}}
+                resource = resources.setdefault(function, resource)
+                resource["TestingMetadata"]["TestDescription"].append(requirement)
+        file = folder / "template.yaml"
+        file.write_text(json.dumps({"Resources": resources}))
+        return file
+
+    @contextlib.contextmanager
+    def standing(self, engine, folder, _only):
+        if engine != "outlast":
+            raise SystemExit(f"--sdk {self.name} brings its own engine: leave out --engine")
+        with outlast(folder, "dev", self.project, environment=self.environment) as endpoint:
+            self.await_workers(endpoint)
+            yield endpoint, ServerLogs(endpoint)
+
+    def await_workers(self, endpoint):
+        """All at once they start slowly, and a requirement may be about seconds."""
+        template = (self.project / "template.yaml").read_text()
+        wanted = template.count("AWS::Serverless::Function")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while workers(endpoint) < wanted:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{workers(endpoint)} of {wanted} workers came up")
+            time.sleep(0.5)
+
+    def installed(self, packages, install):
+        """Installs what is needed, once for each list of it."""
+        made_of = self.project / "made-of"
+        if not made_of.exists() or made_of.read_text() != packages:
+            for command in install:
+                subprocess.run(command, check=True)
+            made_of.write_text(packages)
+
+
+class Python(Official):
+    name = "python"
+    packages = ("aws-durable-execution-sdk-python==3.0.0",)
+
+    def __init__(self, store):
+        super().__init__(store)
+        folder = store / "python-packages"
+        self.installed(
+            " ".join(self.packages),
+            [
+                [sys.executable, "-m", "venv", "--clear", folder],
+                [folder / "bin/python", "-m", "pip", "install", "--quiet", *self.packages],
+            ],
+        )
+        self.environment = {"VIRTUAL_ENV": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+class JavaScript(Official):
+    name = "js"
+    environment = None
+
+    def __init__(self, store):
+        super().__init__(store)
+        packages = (self.project / "package.json").read_text()
+        # The SDK asks for a newer Node than many machines have, and runs on 20.
+        install = ["npm", "install", "--prefix", self.project, "--no-audit", "--no-fund", "--loglevel=error"]
+        self.installed(packages, [install])
 
 
 class Kept:

@@ -27,7 +27,7 @@ use anyhow::{Context as _, bail};
 use definition::Definition;
 use launch::{Launch, Missing};
 use log::Log;
-use outlast_server::{auth::Access, catalogue::Catalogue, hosting::Hosting};
+use outlast_server::{auth::Access, catalogue::Catalogue, hosting::Hosting, logs::Logs};
 use project::Project;
 use serde::Serialize;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -97,6 +97,7 @@ async fn until_the_end(
         endpoint: standing.endpoint.clone(),
         workers_max: usize::try_from(dev.workers).unwrap_or(usize::MAX),
         log: Arc::new(Log::new()?),
+        kept: standing.settings.options.logs.clone(),
         project,
         // It exists by now, and what is watched is written in full too.
         data: std::fs::canonicalize(&data).unwrap_or_else(|_| data.clone()),
@@ -130,6 +131,8 @@ struct Room {
     endpoint: String,
     workers_max: usize,
     log: Arc<Log>,
+    /// The lines that the server keeps for whoever asks.
+    kept: Arc<Logs>,
     project: Project,
     /// The data folder: it changes all the time.
     data: PathBuf,
@@ -262,7 +265,7 @@ impl Room {
                 watched = launch.watched;
                 let supervisor = Supervisor {
                     hosting: self.hosting.clone(),
-                    sink: self.log.clone(),
+                    sink: self.kept.clone().before(self.log.clone()),
                     name: name.clone(),
                     program: launch.program,
                     workers_max: self.workers_max,

@@ -7,7 +7,10 @@ use crate::host::{
     lock,
     process::{Line, LineSink, Stream},
 };
-use outlast_core::time::{Timestamp, epoch_seconds};
+use outlast_core::{
+    arn::Function,
+    time::{Timestamp, epoch_seconds},
+};
 use outlast_engine::clock::{Clock, EngineClock};
 use serde::Serialize;
 use std::{
@@ -168,12 +171,15 @@ impl LineSink for Before {
         self.0.line(line);
         self.1.line(line);
     }
+
+    fn ended(&self, function: &Function, how: &str) {
+        self.1.ended(function, how);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outlast_core::arn::Function;
 
     fn function(name: &str) -> Function {
         let arn = format!("arn:aws:lambda:r:000000000000:function:{name}:$LATEST");
