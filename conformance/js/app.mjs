@@ -120,7 +120,8 @@ export const callbackAfterWait = withDurableExecution(async (event, context) => 
   return answer;
 });
 
-export const invoke = withDurableExecution((event, context) => context.invoke(process.env.ECHO, event));
+// The input may be text, which would be taken for a function after an unnamed one.
+export const invoke = withDurableExecution((event, context) => context.invoke("echo", process.env.ECHO, event));
 
 export const invokeFails = withDurableExecution((_event, context) => context.invoke(process.env.FAILING, null));
 
