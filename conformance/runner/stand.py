@@ -11,6 +11,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import local_runner
 from aws_durable_execution_conformance_tests.validate import parse_function_descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,21 +88,65 @@ def workers(endpoint):
     return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if line.startswith("outlast_workers{"))
 
 
-@contextlib.contextmanager
-def outlast(folder, *command, environment=None):
-    """An `outlast serve` or `outlast dev`: its endpoint."""
-    program = build("outlast-cli") / "outlast"
-    log = folder / "outlast.log"
-    with log.open("w") as lines:
-        served = subprocess.Popen(
-            [program, "--json", *command, "--listen", "127.0.0.1:0", "--data", folder / "data"],
-            stdout=subprocess.PIPE, stderr=lines, text=True, env={**os.environ, **(environment or {})},
-        )
-        with ended(served):
-            first = served.stdout.readline()
-            if not first:
-                raise SystemExit(f"outlast {command[0]} did not start:\n{log.read_text()}")
-            yield json.loads(first)["endpoint"]
+def await_workers(endpoint, wanted):
+    """All at once they start slowly, and a requirement may be about seconds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while workers(endpoint) < wanted:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{workers(endpoint)} of {wanted} workers came up")
+        time.sleep(0.5)
+
+
+class Outlast:
+    """An `outlast serve` or `outlast dev`."""
+
+    def __init__(self, folder, *command, environment=None):
+        self.program = build("outlast-cli") / "outlast"
+        self.folder = folder
+        self.command = command
+        self.environment = {**os.environ, **(environment or {})}
+        self.listen = "127.0.0.1:0"
+        self.log = folder / "outlast.log"
+
+    def start(self):
+        command = [
+            self.program, "--json", *self.command, "--listen", self.listen, "--data", self.folder / "data",
+        ]
+        with self.log.open("a") as lines:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=lines, text=True, env=self.environment
+            )
+        first = self.process.stdout.readline()
+        if not first:
+            raise SystemExit(f"outlast {self.command[0]} did not start:\n{self.log.read_text()}")
+        self.endpoint = json.loads(first)["endpoint"]
+        # The same after a restart.
+        self.listen = self.endpoint.removeprefix("http://")
+
+    def kill(self):
+        """As a power cut, and then the power comes back."""
+        self.process.kill()
+        self.process.wait()
+        self.start()
+        return {}
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        with ended(self.process):
+            pass
+
+
+class Elsewhere:
+    """An engine that runs already, and is not ours to kill."""
+
+    def __init__(self, endpoint):
+        self.endpoint = endpoint
+
+    def kill(self):
+        raise SystemExit("only an engine of the command's own can be killed")
 
 
 @contextlib.contextmanager
@@ -124,13 +169,14 @@ class Rust:
     is_complete = True
     parallel = 16
 
-    def __init__(self, _store):
+    def __init__(self, store):
+        self.store = store
         self.program = build("outlast-conformance") / "outlast-conformance"
         listed = subprocess.run([self.program, "--list"], check=True, capture_output=True, text=True)
         self.all = [json.loads(line) for line in listed.stdout.splitlines()]
 
     def chosen(self, only):
-        return [it for it in self.all if not only or it["id"] in only]
+        return [it for it in self.all if it["id"] in only]
 
     def template(self, folder, only):
         """What the runner reads to know which function is for which requirement."""
@@ -148,10 +194,30 @@ class Rust:
     @contextlib.contextmanager
     def standing(self, engine, folder, only):
         """The handlers at work for an engine, one of our own unless another is given."""
+        if engine == "local-runner":
+            with self.local_runner(folder, only) as standing:
+                yield standing
+            return
         logs = Logs()
-        own = outlast(folder, "serve", "--dev") if engine == "outlast" else contextlib.nullcontext(engine)
-        with own as endpoint, self.attached(endpoint, logs, only):
-            yield endpoint, logs
+        own = engine == "outlast"
+        used = Outlast(folder, "serve", "--dev") if own else contextlib.nullcontext(Elsewhere(engine))
+        with used as engine, self.attached(engine.endpoint, logs, only):
+            yield engine, logs
+
+    @contextlib.contextmanager
+    def local_runner(self, folder, only):
+        """The handlers as Lambda functions of AWS's own local runner."""
+        program = build("outlast-conformance", features=["lambda"]) / "outlast-conformance"
+        shutil.copy(program, folder / "program")
+        runner, port = local_runner.install(self.store), local_runner.free_port()
+        names = {name for it in self.chosen(only) for name in (it["function"], *it["targets"])}
+        function = '[functions.{}]\ncommand = ["./program"]\ntimeout = 60\n'
+        function += f'environment = {{{{ AWS_ENDPOINT_URL_LAMBDA = "http://127.0.0.1:{port}" }}}}\n'
+        (folder / "outlast.toml").write_text("".join(map(function.format, sorted(names))))
+        with Outlast(folder, "dev", folder) as host:
+            await_workers(host.endpoint, len(names))
+            with local_runner.running(runner, port, host.endpoint, names, folder) as endpoint:
+                yield Elsewhere(endpoint), ServerLogs(host.endpoint)
 
     @contextlib.contextmanager
     def attached(self, endpoint, logs, only):
@@ -178,8 +244,6 @@ class Official:
 
     def template(self, folder, only):
         """The project's own, without the requirements that are not asked for."""
-        if not only:
-            return self.project / "template.yaml"
         pairs = parse_function_descriptions(str(self.project / "template.yaml"))
         resources = {}
         for function, requirement in pairs:
@@ -195,19 +259,10 @@ class Official:
     def standing(self, engine, folder, _only):
         if engine != "outlast":
             raise SystemExit(f"--sdk {self.name} brings its own engine: leave out --engine")
-        with outlast(folder, "dev", self.project, environment=self.environment) as endpoint:
-            self.await_workers(endpoint)
-            yield endpoint, ServerLogs(endpoint)
-
-    def await_workers(self, endpoint):
-        """All at once they start slowly, and a requirement may be about seconds."""
-        template = (self.project / "template.yaml").read_text()
-        wanted = template.count("AWS::Serverless::Function")
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while workers(endpoint) < wanted:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"{workers(endpoint)} of {wanted} workers came up")
-            time.sleep(0.5)
+        with Outlast(folder, "dev", self.project, environment=self.environment) as engine:
+            template = (self.project / "template.yaml").read_text()
+            await_workers(engine.endpoint, template.count("AWS::Serverless::Function"))
+            yield engine, ServerLogs(engine.endpoint)
 
     def installed(self, packages, install):
         """Installs what is needed, once for each list of it."""
