@@ -14,7 +14,7 @@ from aws_durable_execution_conformance_tests.history import EventHistoryMatcher,
 from aws_durable_execution_conformance_tests.variables import PlaceholderContext
 from botocore.exceptions import ClientError
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 PAUSE_SECONDS = 0.3
 
 
@@ -59,11 +59,10 @@ class Actions:
     def await_event(self, pattern, context):
         """Waits for an event that matches; binds its names."""
         deadline = time.monotonic() + PATIENCE_SECONDS
+        pages = self.client.get_paginator("get_durable_execution_history")
         while time.monotonic() < deadline:
-            history = self.client.get_durable_execution_history(
-                DurableExecutionArn=context.get("ARN"), IncludeExecutionData=True
-            )
-            for event in history["Events"]:
+            history = pages.paginate(DurableExecutionArn=context.get("ARN"), IncludeExecutionData=True)
+            for event in (event for page in history for event in page["Events"]):
                 if not differences(pattern, event, None):
                     return "; ".join(differences(pattern, event, context))
             time.sleep(PAUSE_SECONDS)
