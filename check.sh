@@ -80,6 +80,18 @@ official() {
   tests/official/run.sh
 }
 
+# Every official requirement, judged by the official runner. A newer set than the runner's own is
+# taken where it lies beside the repository.
+conformance() {
+  if ! command -v python3 >/dev/null; then
+    echo "    python3 is not installed, left out"
+    return 0
+  fi
+  local newer=../shared/conformance/requirements options=()
+  [[ ! -d $newer ]] || options=(--requirements "$newer")
+  conformance/run "${options[@]}"
+}
+
 # The README's commands, so that they cannot rot. The first survives a kill in its middle.
 example() {
   local data out
@@ -104,4 +116,5 @@ part "example" example
 part "lean" lean
 part "deny" deny
 part "official" official
+part "conformance" conformance
 echo "==> all checks passed in $((SECONDS - started)) s"

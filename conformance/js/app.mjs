@@ -96,7 +96,7 @@ export const child = withDurableExecution((event, context) =>
 );
 
 export const childFails = withDurableExecution((_event, context) =>
-  context.runInChildContext((inner) => inner.step(refuse, never)),
+  context.runInChildContext("failing", (inner) => inner.step(refuse, never)),
 );
 
 const awaited = async (context, name, config) => {
@@ -120,7 +120,8 @@ export const callbackAfterWait = withDurableExecution(async (event, context) => 
   return answer;
 });
 
-export const invoke = withDurableExecution((event, context) => context.invoke(process.env.ECHO, event));
+// The input may be text, which would be taken for a function after an unnamed one.
+export const invoke = withDurableExecution((event, context) => context.invoke("echo", process.env.ECHO, event));
 
 export const invokeFails = withDurableExecution((_event, context) => context.invoke(process.env.FAILING, null));
 

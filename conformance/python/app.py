@@ -167,7 +167,9 @@ def child(event, context: DurableContext):
 
 @durable_execution
 def child_fails(_event, context: DurableContext):
-    return context.run_in_child_context(lambda inner: inner.step(refuse, config=NEVER))
+    return context.run_in_child_context(
+        lambda inner: inner.step(refuse, config=NEVER), name="failing"
+    )
 
 
 @durable_execution

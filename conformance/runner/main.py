@@ -9,7 +9,7 @@ from pathlib import Path
 import official
 import stand
 
-SDKS = {"rust": stand.Rust}
+SDKS = {"rust": stand.Rust, "python": stand.Python, "js": stand.JavaScript}
 
 
 def arguments():
@@ -23,11 +23,20 @@ def arguments():
         "--requirements", type=Path, metavar="DIR",
         help="the folder of requirements, a folder per suite; otherwise those that come with the runner",
     )
+    parser.add_argument(
+        "--own", action="store_true",
+        help="our own requirements, for what the official ones leave out (conformance/requirements)",
+    )
     parser.add_argument("--suite", nargs="+", default=["all"], help="only these suites")
     parser.add_argument("--only", nargs="+", metavar="ID", help="only these requirements")
     parser.add_argument(
-        "--engine", default="outlast", metavar="URL",
-        help="the endpoint of an engine that runs already; otherwise an `outlast serve` of its own",
+        "--engine", default="outlast", metavar="URL|local-runner",
+        help="the endpoint of an engine that runs already, or AWS's local runner; "
+        "otherwise an `outlast serve` of its own",
+    )
+    parser.add_argument(
+        "--fill-in", action="store_true",
+        help="give the events of the local runner the InvocationCompletedDetails that it leaves out",
     )
     parser.add_argument("--sdk", choices=SDKS, default="rust", help="whose handlers are judged")
     parser.add_argument(
@@ -35,7 +44,8 @@ def arguments():
         help="write the runner's own report",
     )
     parser.add_argument(
-        "--parallel", type=int, default=16, metavar="N", help="requirements at the same time",
+        "--parallel", type=int, metavar="N",
+        help="requirements at the same time; 16 otherwise, and half of that where each handler has a process",
     )
     return parser.parse_args()
 
@@ -48,15 +58,20 @@ def main():
     asked = arguments()
     begun = time.monotonic()
     sdk = SDKS[asked.sdk](asked.store)
+    asked.parallel = asked.parallel or sdk.parallel
+    if asked.own:
+        asked.requirements = stand.ROOT / "conformance/requirements"
+        # Some of them kill the engine that all of them use; the runner asks again, but not for ever.
+        asked.parallel = 4
+    known = official.files(asked).keys()
+    chosen = known & set(asked.only) if asked.only else known
     with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
         folder = Path(folder)
-        logs = stand.Logs()
-        with stand.engine(asked.engine, folder) as endpoint, sdk.attached(endpoint, logs, asked.only):
-            print(f"{asked.sdk} handlers on {endpoint}", flush=True)
-            runner = official.Runner(endpoint, logs, asked.requirements, asked.store)
-            results = runner.judge(sdk.template(folder, asked.only), asked, folder)
-    if asked.only:
-        results = [entry for entry in results if entry["id"] in asked.only]
+        with sdk.standing(asked.engine, folder, chosen) as (engine, logs):
+            print(f"{asked.sdk} handlers on {engine.endpoint}", flush=True)
+            runner = official.Runner(engine, logs, asked)
+            results = runner.judge(sdk.template(folder, chosen), folder)
+    results = [entry for entry in results if entry["id"] in chosen]
     # A handler is missing; only our own SDK claims to have all of them.
     uncovered = [entry for entry in results if entry["status"] == "UNCOVERED"]
     if not sdk.is_complete:

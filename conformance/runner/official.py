@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from types import MappingProxyType
 
+import actions
 import boto3
+import local_runner
 from aws_durable_execution_conformance_tests import app
 from aws_durable_execution_conformance_tests.clients import AWS_CLIENT_CONFIG, AwsClients
 from aws_durable_execution_conformance_tests.cloudwatch import CloudWatchLogRetriever
@@ -64,19 +66,35 @@ def client(endpoint, region):
     )
 
 
-class Runner:
-    def __init__(self, endpoint, logs, requirements, store):
-        self.endpoint = endpoint
-        self.logs = logs
-        self.output = store / "output"
-        if requirements:
-            app.TESTS_DIR = requirements
+def files(asked):
+    """The files of the requirements, by id."""
+    if asked.requirements:
+        app.TESTS_DIR = asked.requirements
+    return {file.stem: file for file in Path(app.TESTS_DIR).rglob("*.yaml")}
 
-    def judge(self, template, asked, folder):
+
+class Runner:
+    def __init__(self, engine, logs, asked):
+        self.endpoint = engine.endpoint
+        self.logs = logs
+        self.asked = asked
+        self.output = asked.store / "output"
+        self.api = client(self.endpoint, app.DEFAULT_REGION)
+        if asked.engine == "local-runner":
+            self.api = local_runner.Client(self.api, self.endpoint, asked.fill_in)
+        if asked.own:
+            self.api = actions.Actions(self.api, self.endpoint, engine)
+            app.load_extensions = actions.hooked(app.load_extensions, self.api.check)
+
+    def judge(self, template, folder):
         """The entries of the runner's report on the functions of a template."""
         shutil.rmtree(self.output, ignore_errors=True)
         self.output.mkdir(parents=True)
+        if self.asked.own:
+            for function, requirement in app.parse_function_descriptions(str(template)):
+                self.api.know(function, files(self.asked)[requirement])
         self._replace(template)
+        asked = self.asked
         report = folder / "report"
         argv = [
             "--template", str(template), "--name", "local", "--language", asked.sdk,
@@ -104,10 +122,10 @@ class Runner:
         app.Deployer = Deployed
         app.delete_stack = lambda *_: True
 
-        def create(region, _services=()):
+        def create(_region, _services=()):
             return AwsClients(
                 MappingProxyType(
-                    {"lambda": client(self.endpoint, region), "cloudformation": Stack(functions), "logs": None}
+                    {"lambda": self.api, "cloudformation": Stack(functions), "logs": None}
                 )
             )
 

@@ -3,13 +3,19 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
+import local_runner
+from aws_durable_execution_conformance_tests.validate import parse_function_descriptions
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 def build(*packages, features=()):
@@ -58,23 +64,89 @@ def belongs(line, execution):
     )
 
 
-@contextlib.contextmanager
-def engine(which, folder):
-    """The endpoint of the engine under test."""
-    if which != "outlast":
-        yield which
-        return
-    outlast = build("outlast-cli") / "outlast"
-    with (folder / "serve.log").open("w") as log:
-        served = subprocess.Popen(
-            [outlast, "--json", "serve", "--dev", "--listen", "127.0.0.1:0", "--data", folder / "data"],
-            stdout=subprocess.PIPE, stderr=log, text=True,
-        )
-        with ended(served):
-            first = served.stdout.readline()
-            if not first:
-                raise SystemExit("outlast serve did not start:\n" + (folder / "serve.log").read_text())
-            yield json.loads(first)["endpoint"]
+class ServerLogs:
+    """What the server keeps of what workers print that it has started itself."""
+
+    def __init__(self, endpoint):
+        self.endpoint = endpoint
+
+    def of(self, function, execution):
+        url = f"{self.endpoint}/outlast/v1/functions/{function}/logs?MaxItems=1000"
+        with urllib.request.urlopen(url) as answer:
+            lines = json.load(answer)["Lines"]
+        return [
+            {"timestamp": line["Timestamp"], "ingestionTime": line["Number"], "message": line["Text"]}
+            for line in lines
+            if belongs(line["Text"], execution)
+        ]
+
+
+def workers(endpoint):
+    """How many workers ask the server for work."""
+    with urllib.request.urlopen(f"{endpoint}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if line.startswith("outlast_workers{"))
+
+
+def await_workers(endpoint, wanted):
+    """All at once they start slowly, and a requirement may be about seconds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while workers(endpoint) < wanted:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{workers(endpoint)} of {wanted} workers came up")
+        time.sleep(0.5)
+
+
+class Outlast:
+    """An `outlast serve` or `outlast dev`."""
+
+    def __init__(self, folder, *command, environment=None):
+        self.program = build("outlast-cli") / "outlast"
+        self.folder = folder
+        self.command = command
+        self.environment = {**os.environ, **(environment or {})}
+        self.listen = "127.0.0.1:0"
+        self.log = folder / "outlast.log"
+
+    def start(self):
+        command = [
+            self.program, "--json", *self.command, "--listen", self.listen, "--data", self.folder / "data",
+        ]
+        with self.log.open("a") as lines:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=lines, text=True, env=self.environment
+            )
+        first = self.process.stdout.readline()
+        if not first:
+            raise SystemExit(f"outlast {self.command[0]} did not start:\n{self.log.read_text()}")
+        self.endpoint = json.loads(first)["endpoint"]
+        # The same after a restart.
+        self.listen = self.endpoint.removeprefix("http://")
+
+    def kill(self):
+        """As a power cut, and then the power comes back."""
+        self.process.kill()
+        self.process.wait()
+        self.start()
+        return {}
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        with ended(self.process):
+            pass
+
+
+class Elsewhere:
+    """An engine that runs already, and is not ours to kill."""
+
+    def __init__(self, endpoint):
+        self.endpoint = endpoint
+
+    def kill(self):
+        raise SystemExit("only an engine of the command's own can be killed")
 
 
 @contextlib.contextmanager
@@ -95,14 +167,16 @@ class Rust:
     """The handlers of this repository: one program, as a worker of the engine."""
 
     is_complete = True
+    parallel = 16
 
-    def __init__(self, _store):
+    def __init__(self, store):
+        self.store = store
         self.program = build("outlast-conformance") / "outlast-conformance"
         listed = subprocess.run([self.program, "--list"], check=True, capture_output=True, text=True)
         self.all = [json.loads(line) for line in listed.stdout.splitlines()]
 
     def chosen(self, only):
-        return [it for it in self.all if not only or it["id"] in only]
+        return [it for it in self.all if it["id"] in only]
 
     def template(self, folder, only):
         """What the runner reads to know which function is for which requirement."""
@@ -118,6 +192,34 @@ class Rust:
         return file
 
     @contextlib.contextmanager
+    def standing(self, engine, folder, only):
+        """The handlers at work for an engine, one of our own unless another is given."""
+        if engine == "local-runner":
+            with self.local_runner(folder, only) as standing:
+                yield standing
+            return
+        logs = Logs()
+        own = engine == "outlast"
+        used = Outlast(folder, "serve", "--dev") if own else contextlib.nullcontext(Elsewhere(engine))
+        with used as engine, self.attached(engine.endpoint, logs, only):
+            yield engine, logs
+
+    @contextlib.contextmanager
+    def local_runner(self, folder, only):
+        """The handlers as Lambda functions of AWS's own local runner."""
+        program = build("outlast-conformance", features=["lambda"]) / "outlast-conformance"
+        shutil.copy(program, folder / "program")
+        runner, port = local_runner.install(self.store), local_runner.free_port()
+        names = {name for it in self.chosen(only) for name in (it["function"], *it["targets"])}
+        function = '[functions.{}]\ncommand = ["./program"]\ntimeout = 60\n'
+        function += f'environment = {{{{ AWS_ENDPOINT_URL_LAMBDA = "http://127.0.0.1:{port}" }}}}\n'
+        (folder / "outlast.toml").write_text("".join(map(function.format, sorted(names))))
+        with Outlast(folder, "dev", folder) as host:
+            await_workers(host.endpoint, len(names))
+            with local_runner.running(runner, port, host.endpoint, names, folder) as endpoint:
+                yield Elsewhere(endpoint), ServerLogs(host.endpoint)
+
+    @contextlib.contextmanager
     def attached(self, endpoint, logs, only):
         """Runs workers: one for all handlers, and one for each that loses its process."""
         chosen = self.chosen(only)
@@ -128,6 +230,76 @@ class Rust:
             for keeper in keepers:
                 keeper.await_ready()
             yield
+
+
+class Official:
+    """Handlers on an official SDK: a SAM project, run by `outlast dev`."""
+
+    is_complete = False
+    parallel = 8
+
+    def __init__(self, store):
+        self.project = store / self.name
+        shutil.copytree(ROOT / "conformance" / self.name, self.project, dirs_exist_ok=True)
+
+    def template(self, folder, only):
+        """The project's own, without the requirements that are not asked for."""
+        pairs = parse_function_descriptions(str(self.project / "template.yaml"))
+        resources = {}
+        for function, requirement in pairs:
+            if requirement in only:
+                resource = {"Type": "AWS::Serverless::Function", "TestingMetadata": {"TestDescription": []}}
+                resource = resources.setdefault(function, resource)
+                resource["TestingMetadata"]["TestDescription"].append(requirement)
+        file = folder / "template.yaml"
+        file.write_text(json.dumps({"Resources": resources}))
+        return file
+
+    @contextlib.contextmanager
+    def standing(self, engine, folder, _only):
+        if engine != "outlast":
+            raise SystemExit(f"--sdk {self.name} brings its own engine: leave out --engine")
+        with Outlast(folder, "dev", self.project, environment=self.environment) as engine:
+            template = (self.project / "template.yaml").read_text()
+            await_workers(engine.endpoint, template.count("AWS::Serverless::Function"))
+            yield engine, ServerLogs(engine.endpoint)
+
+    def installed(self, packages, install):
+        """Installs what is needed, once for each list of it."""
+        made_of = self.project / "made-of"
+        if not made_of.exists() or made_of.read_text() != packages:
+            for command in install:
+                subprocess.run(command, check=True)
+            made_of.write_text(packages)
+
+
+class Python(Official):
+    name = "python"
+    packages = ("aws-durable-execution-sdk-python==3.0.0",)
+
+    def __init__(self, store):
+        super().__init__(store)
+        folder = store / "python-packages"
+        self.installed(
+            " ".join(self.packages),
+            [
+                [sys.executable, "-m", "venv", "--clear", folder],
+                [folder / "bin/python", "-m", "pip", "install", "--quiet", *self.packages],
+            ],
+        )
+        self.environment = {"VIRTUAL_ENV": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+class JavaScript(Official):
+    name = "js"
+    environment = None
+
+    def __init__(self, store):
+        super().__init__(store)
+        packages = (self.project / "package.json").read_text()
+        # The SDK asks for a newer Node than many machines have, and runs on 20.
+        install = ["npm", "install", "--prefix", self.project, "--no-audit", "--no-fund", "--loglevel=error"]
+        self.installed(packages, [install])
 
 
 class Kept:

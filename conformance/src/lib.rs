@@ -12,6 +12,7 @@ mod child;
 mod invoke;
 mod map;
 pub mod matcher;
+mod own;
 mod parallel;
 mod plugin;
 mod projection;
@@ -60,7 +61,7 @@ impl Requirement {
     }
 }
 
-/// Every requirement, suite by suite. Handlers that are required to lose their process do so
+/// Every official requirement, suite by suite, and then our own. Handlers that are required to lose their process do so
 /// through `crash`; plugins hand their records to `records`.
 pub fn all(crash: &Crash, records: &Records) -> Vec<Requirement> {
     let mut all = step::requirements(crash);
@@ -73,6 +74,7 @@ pub fn all(crash: &Crash, records: &Records) -> Vec<Requirement> {
     all.extend(parallel::requirements());
     all.extend(map::requirements());
     all.extend(plugin::requirements(records));
+    all.extend(own::requirements());
     all
 }
 

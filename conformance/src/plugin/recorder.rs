@@ -78,10 +78,7 @@ impl Recorder {
 
     /// Writes a record of a hook, and then misbehaves if it should.
     fn write(&self, hook: &str, fields: Value) -> HookResult {
-        let mut record = match fields {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
-        };
+        let mut record = members(fields);
         if self.form == Form::Whole {
             record.retain(|_, value| !value.is_null());
         }
@@ -124,10 +121,7 @@ impl Recorder {
                 "isReplay": info.is_replay,
             }),
         };
-        match fields {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
-        }
+        members(fields)
     }
 
     /// The fields of an attempt.
@@ -273,10 +267,16 @@ impl Recorder {
                 "executionStartTimestamp": moment(Some(info.execution_start_timestamp)),
             }),
         };
-        match fields {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
-        }
+        members(fields)
+    }
+}
+
+/// The members of what is written as an object.
+fn members(fields: Value) -> Map<String, Value> {
+    if let Value::Object(fields) = fields {
+        fields
+    } else {
+        Map::new()
     }
 }
 

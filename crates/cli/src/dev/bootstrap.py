@@ -125,14 +125,35 @@ def remedy(error):
     return f"the module {error.name} is missing; run: {sys.executable} -m pip install {what}"
 
 
+class JsonLines(logging.Formatter):
+    """One JSON object per line, with the fields that whoever logs adds."""
+
+    USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+
+    def format(self, record):
+        fields = {key: value for key, value in vars(record).items() if key not in self.USUAL}
+        fields["timestamp"] = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
+        fields["level"] = record.levelname
+        fields["message"] = record.getMessage()
+        fields["logger"] = record.name
+        if record.exc_info:
+            fields["stackTrace"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+JsonLines.converter = time.gmtime
+
+
 def set_up_output():
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("[%(levelname)s] %(name)s: %(message)s"))
+    is_json = os.environ.get("AWS_LAMBDA_LOG_FORMAT", "").upper() == "JSON"
+    text = logging.Formatter("[%(levelname)s] %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if is_json else text)
     root = logging.getLogger()
     root.addHandler(handler)
-    level = os.environ.get("AWS_LAMBDA_LOG_LEVEL", "").upper()
+    level = os.environ.get("AWS_LAMBDA_LOG_LEVEL", "INFO" if is_json else "").upper()
     if level in ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL"):
         root.setLevel(level)
 

@@ -248,10 +248,29 @@ impl Reader<'_> {
         Ok((kind, handler, code))
     }
 
+    /// What `LoggingConfig` says, as runtimes are told.
+    fn logging(&self) -> Result<BTreeMap<String, String>, Trouble> {
+        let mut told = BTreeMap::new();
+        let Some(logging) = self.member("LoggingConfig")? else {
+            return Ok(told);
+        };
+        for (member, variable) in [
+            ("LogFormat", "AWS_LAMBDA_LOG_FORMAT"),
+            ("ApplicationLogLevel", "AWS_LAMBDA_LOG_LEVEL"),
+        ] {
+            if let Some(node) = logging.get(member) {
+                let node = self.scope.resolve(node)?;
+                let text = node.expect_text(member)?;
+                told.insert(variable.to_owned(), text.to_owned());
+            }
+        }
+        Ok(told)
+    }
+
     fn variables(&self) -> Result<BTreeMap<String, String>, Trouble> {
         let environment = self.properties.get("Environment");
         let variables = environment.and_then(|environment| environment.get("Variables"));
-        let mut all = BTreeMap::new();
+        let mut all = self.logging()?;
         for (name, value) in variables.map(Node::entries).unwrap_or_default() {
             let value = self.scope.resolve(value)?;
             if value.value != Value::Nothing {
@@ -307,6 +326,7 @@ Resources:
       MemorySize: !Ref Size
       AutoPublishAlias: live
       DurableConfig: {ExecutionTimeout: 3600, RetentionPeriodInDays: 7}
+      LoggingConfig: {LogFormat: JSON, ApplicationLogLevel: DEBUG}
       Policies: [!ImportValue Somewhere]
       Environment:
         Variables:
@@ -345,7 +365,13 @@ Resources:
         let mail = "arn:aws:lambda:us-east-1:000000000000:function:Mail:$LATEST";
         assert_eq!(
             variables,
-            [("MAIL", mail), ("STAGE", "dev"), ("TABLE", "Table")]
+            [
+                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+                ("AWS_LAMBDA_LOG_LEVEL", "DEBUG"),
+                ("MAIL", mail),
+                ("STAGE", "dev"),
+                ("TABLE", "Table")
+            ]
         );
         assert_eq!(read[1].kind, Kind::Bootstrap("provided.al2023".to_owned()));
         assert_eq!(read[1].handler, "bootstrap");
