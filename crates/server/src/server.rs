@@ -9,12 +9,23 @@ use crate::{
     catalogue::Catalogue,
     host::peer::{Connection, Peer},
     logs::Logs,
+    route::is_work,
     tls::Tls,
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlast_engine::{Engine, clock::TestClock};
-use std::{convert::Infallible, fmt, future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -179,8 +190,11 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let api = self.api;
-        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        // Whether the last request came from a worker. Such a one may wait for work for ever.
+        let works = AtomicBool::new(false);
+        let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let api = api.clone();
+            works.store(is_work(request.uri().path()), Ordering::Relaxed);
             request.extensions_mut().insert::<Peer>(known.peer());
             // Kept apart: a connection that is idle, as most are, has no room for a request.
             Box::pin(async move { Ok::<_, Infallible>(api.answer(request).await) })
@@ -193,6 +207,10 @@ impl Server {
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             _ = ending.changed() => {
+                // There is no more work, and an answer that says so might end the worker too.
+                if works.load(Ordering::Relaxed) {
+                    return;
+                }
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
