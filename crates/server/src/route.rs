@@ -10,8 +10,6 @@ use std::borrow::Cow;
 const DURABLE: &str = "2025-12-01";
 /// The prefix of the operations on functions.
 const LAMBDA: &str = "2015-03-31";
-/// Where the Runtime API of every function is.
-const RUNTIMES: &str = "functions";
 /// The prefix of the Lambda Runtime API.
 const RUNTIME: &str = "2018-06-01";
 /// Slash-separated parts of an execution's ARN.
@@ -164,16 +162,11 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, RouteError
         DURABLE => durable(method, rest),
         LAMBDA => functions(method, rest),
         "outlast" => own(method, rest),
-        RUNTIMES => runtime(rest),
+        "functions" => runtime(rest),
         "metrics" if rest.is_empty() && method == Method::GET => Ok(Route::Metrics),
         "health" if rest.is_empty() && method == Method::GET => Ok(Route::Health),
         _ => Err(RouteError::Unknown),
     }
-}
-
-/// Whether a path is one of those at which workers ask for work.
-pub(crate) fn is_work(path: &str) -> bool {
-    path.split('/').nth(1) == Some(RUNTIMES)
 }
 
 fn durable<'a>(method: &Method, rest: &'a str) -> Result<Route<'a>, RouteError> {

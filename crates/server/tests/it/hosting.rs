@@ -90,20 +90,6 @@ async fn workers_get_the_calls_of_their_function_and_version_over_the_servers_ow
 }
 
 #[tokio::test]
-async fn a_worker_that_waits_for_work_does_not_keep_the_server_from_ending() {
-    let home = Home::hosted(hosting()).await;
-    home.configure("g", json!({})).await;
-    let _worker = worker(home.client.0, "/functions/g");
-    let reply = home.invoke("g", &[], "5".into()).await;
-    assert_eq!(reply.ok(200), json!(["/functions/g", 5]));
-    // Its next question is there, or about to be.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let grace = outlast_server::Options::default().grace;
-    let closing = tokio::time::timeout(grace / 2, home.close());
-    assert!(closing.await.is_ok(), "it waited for the worker");
-}
-
-#[tokio::test]
 async fn a_port_of_the_functions_own_serves_its_workers_and_can_be_moved() {
     let home = Home::hosted(hosting()).await;
     for _ in 0..2 {
