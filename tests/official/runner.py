@@ -13,10 +13,13 @@ import sys
 import tempfile
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stand import Dev, client, new_key, until
 
+# So long an execution that waits for nothing is not called before it counts as forgotten.
+FORGOTTEN_SECONDS = 30
 EXAMPLES = "examples::the_examples_as_a_program"
 OTHERS = "program::the_program_under_test"
 FUNCTIONS = {
@@ -106,7 +109,7 @@ def start(runner, function, event):
 
 
 def finish(api, arn, reply):
-    """Answers every callback until the execution has ended."""
+    """Answers every callback until the execution has ended, if it does."""
     answered = set()
 
     def ended():
@@ -123,7 +126,26 @@ def finish(api, arn, reply):
                 )
         return None
 
-    return until(f"the end of {arn}", ended)
+    try:
+        return until(f"the end of {arn}", ended, FORGOTTEN_SECONDS)
+    except AssertionError as failed:
+        events = api.get_durable_execution_history(DurableExecutionArn=arn)["Events"]
+        told = [(it["EventType"], it.get("Name")) for it in events]
+        # The handler has answered that it waits, and nobody has called it since.
+        assert told[-1][0] == "InvocationCompleted", f"{failed}; its history: {told}"
+        return None
+
+
+def run(runner, api, function, event, reply):
+    """Runs it to its end. When time is skipped the runner may forget an execution whose timer fires
+    while the handler is still answering (seen once in some ten runs of `export`); then once more.
+    """
+    for _ in range(3):
+        described = finish(api, start(runner, function, event), reply)
+        if described:
+            return described
+        print(f"    local runner: it has forgotten an execution of {function}", flush=True)
+    raise AssertionError(f"{function} was forgotten three times")
 
 
 def main():
@@ -147,9 +169,13 @@ def main():
         try:
             until("the local runner", lambda: is_up(runner), 60)
             api = client(runner)
-            started = [(start(runner, function, event), *rest) for function, event, *rest in RUNS]
-            for arn, reply, status, holds in started:
-                described = finish(api, arn, reply)
+            with ThreadPoolExecutor() as pool:
+                ends = [
+                    pool.submit(run, runner, api, function, event, reply)
+                    for function, event, reply, _, _ in RUNS
+                ]
+            for (*_, status, holds), end in zip(RUNS, ends):
+                described = end.result()
                 assert described["Status"] == status, described
                 left = json.loads(described["Result"]) if status == "SUCCEEDED" else described["Error"]
                 assert holds(left), described
