@@ -13,10 +13,13 @@ import sys
 import tempfile
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stand import Dev, client, new_key, until
 
+# So long an execution that waits for nothing is not called before it counts as forgotten.
+FORGOTTEN_SECONDS = 20
 EXAMPLES = "examples::the_examples_as_a_program"
 OTHERS = "program::the_program_under_test"
 FUNCTIONS = {
@@ -106,7 +109,7 @@ def start(runner, function, event):
 
 
 def finish(api, arn, reply):
-    """Answers every callback until the execution has ended."""
+    """Answers every callback until the execution has ended, if it does."""
     answered = set()
 
     def ended():
@@ -123,7 +126,32 @@ def finish(api, arn, reply):
                 )
         return None
 
-    return until(f"the end of {arn}", ended)
+    try:
+        return until(f"the end of {arn}", ended, FORGOTTEN_SECONDS)
+    except AssertionError:
+        return None
+
+
+def is_idle(dev):
+    """Nobody waits for a worker, and no worker has anything to do."""
+    with urllib.request.urlopen(f"{dev.endpoint}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    calls = [line.split() for line in lines if line.startswith("outlast_calls_")]
+    return bool(calls) and all(count == "0" for _, count in calls)
+
+
+def run(dev, runner, function, event, reply):
+    """Runs it to its end. When time is skipped the runner sometimes forgets to call an execution whose
+    timer has fired (seen once in some five runs); then it is started once more.
+    """
+    api = client(runner)
+    for _ in range(3):
+        described = finish(api, start(runner, function, event), reply)
+        if described:
+            return described
+        assert is_idle(dev), f"{function} hangs here, not at the runner"
+        print(f"    local runner: it has forgotten an execution of {function}", flush=True)
+    raise AssertionError(f"{function} was forgotten three times")
 
 
 def main():
@@ -146,10 +174,13 @@ def main():
             local = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         try:
             until("the local runner", lambda: is_up(runner), 60)
-            api = client(runner)
-            started = [(start(runner, function, event), *rest) for function, event, *rest in RUNS]
-            for arn, reply, status, holds in started:
-                described = finish(api, arn, reply)
+            with ThreadPoolExecutor() as pool:
+                ends = [
+                    pool.submit(run, dev, runner, function, event, reply)
+                    for function, event, reply, _, _ in RUNS
+                ]
+            for (*_, status, holds), end in zip(RUNS, ends):
+                described = end.result()
                 assert described["Status"] == status, described
                 left = json.loads(described["Result"]) if status == "SUCCEEDED" else described["Error"]
                 assert holds(left), described
