@@ -49,7 +49,7 @@ def running(program, port, lambda_endpoint, functions, folder):
     command = [
         program, "start-server", "--host", "127.0.0.1", "--port", str(port),
         "--lambda-endpoint", lambda_endpoint, "--local-runner-endpoint", endpoint,
-        "--local-runner-region", "us-east-1", "--function-configs", configs,
+        "--local-runner-region", "us-east-1", "--function-configs", f"file://{configs}",
     ]
     account = {"AWS_ACCESS_KEY_ID": "dev", "AWS_SECRET_ACCESS_KEY": "dev", "AWS_DEFAULT_REGION": "us-east-1"}
     log = folder / "local-runner.log"
