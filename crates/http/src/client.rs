@@ -138,7 +138,8 @@ pub enum Failure {
 /// A connection, moved by whoever uses it.
 struct Line {
     sender: SendRequest<Full<Bytes>>,
-    moving: Pin<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    /// None once it has ended: only that tells the sender, which would otherwise wait for ever.
+    moving: Option<Pin<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>>,
     is_encrypted: bool,
 }
 
@@ -318,7 +319,7 @@ impl Http {
             handshake.map_err(|error| Failure::NotSent(self.unreachable(&error)))?;
         Ok(Line {
             sender,
-            moving: Box::pin(moving),
+            moving: Some(Box::pin(moving)),
             is_encrypted: self.tls.is_some(),
         })
     }
@@ -390,16 +391,18 @@ async fn exchange(line: &mut Line, request: Request<Full<Bytes>>) -> Result<Repl
             body: body.to_bytes(),
         })
     });
-    let mut moves = true;
     poll_fn(|poller| {
         // What one of them did, the other often can go on with at once: that saves being woken.
         for _ in 0..ROUNDS {
             if let Poll::Ready(reply) = answering.as_mut().poll(poller) {
                 return Poll::Ready(reply);
             }
-            if moves {
+            let ended = moving
+                .as_mut()
+                .is_some_and(|moving| moving.as_mut().poll(poller).is_ready());
+            if ended {
                 // What it has to say about its end, the answer says too.
-                moves = moving.as_mut().poll(poller).is_pending();
+                *moving = None;
             }
         }
         answering.as_mut().poll(poller)
