@@ -420,3 +420,62 @@ fn told(error: &hyper::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    /// A server that answers one request over each connection and then closes it, without a word
+    /// about that.
+    async fn short_lived() -> Http {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends with the runtime of its test"
+        )]
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4_096];
+                let _ = stream.read(&mut request).await.unwrap();
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                stream.write_all(answer).await.unwrap();
+            }
+        });
+        Http::new(&Options::new(endpoint.parse().unwrap())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_kept_connection_that_was_closed_is_replaced() {
+        let http = short_lived().await;
+        let call = Call::get(http.uri("/").unwrap());
+        for _ in 0..3 {
+            let reply = tokio::time::timeout(CONNECT_MAX, http.send(&call)).await;
+            assert_eq!(reply.unwrap().unwrap().status, StatusCode::OK);
+            // Its end arrives while nobody looks.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_ones_own_that_was_closed_is_said_so_and_then_replaced() {
+        let http = short_lived().await;
+        let call = Call::get(http.uri("/").unwrap()).patient(None);
+        let mut own = Own::default();
+        let mut answered = 0;
+        for _ in 0..6 {
+            let asking = http.send_over(&mut own, &call);
+            match tokio::time::timeout(CONNECT_MAX, asking).await.unwrap() {
+                Ok(reply) => answered += u32::from(reply.status == StatusCode::OK),
+                Err(failure) => assert!(!matches!(failure, Failure::Impossible(_)), "{failure}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(answered >= 3, "{answered}");
+    }
+}
