@@ -7,6 +7,11 @@ Measures, so it is no part of the gate. An execution is five steps, a wait of a 
 more. For each number of workers it prints a line of a table: seconds to start all and until all had
 ended, steps a second, processor time and memory of the server and of all workers together, how busy
 the machine was, and how long an API call took meanwhile.
+
+Seen on two cores that others used as well (so not a measure of speed): with two workers 1,000
+executions were started in 2.4 s and ended after 147 s. The Python workers took 29.6 s of processor
+time and 251 MiB together, the server 7.4 s and 56 MiB, and an API call 2 ms (p99 26 ms): the
+interpreters saturate first, four times before the server does.
 """
 
 import os
