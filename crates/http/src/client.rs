@@ -135,11 +135,14 @@ pub enum Failure {
     Broken(String),
 }
 
+/// What moves bytes over a connection.
+type Moving = Connection<TokioIo<Stream>, Full<Bytes>>;
+
 /// A connection, moved by whoever uses it.
 struct Line {
     sender: SendRequest<Full<Bytes>>,
     /// None once it has ended: only that tells the sender, which would otherwise wait for ever.
-    moving: Option<Pin<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>>,
+    moving: Option<Pin<Box<Moving>>>,
     is_encrypted: bool,
 }
 
