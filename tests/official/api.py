@@ -104,10 +104,9 @@ def limits_of_starts(api):
         api.refused(
             "InvalidParameterValueException", api.careless.invoke, DurableExecutionName=wrong, **start
         )
-    # No header carries it.
-    api.refused(
-        "InvalidRequestContentException", api.careless.invoke, DurableExecutionName="ü", **start
-    )
+    # No header carries it: the client signs other bytes than it sends.
+    code = "InvalidSignatureException" if api.serve.keys else "InvalidRequestContentException"
+    api.refused(code, api.careless.invoke, DurableExecutionName="ü", **start)
     # Somebody who waits for an execution waits for 15 minutes at most.
     assert client.invoke(FunctionName="long-enough:$LATEST", InvocationType="DryRun")
     client.invoke(FunctionName="too-long:$LATEST", InvocationType="Event", Payload="[]")

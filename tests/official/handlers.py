@@ -14,6 +14,7 @@ from stand import Dev, new_key, until
 EXPECTED = {
     "flaky": "in the end",
     "doubled": {"n": 42},
+    "chained": 6,
     "inside": 3,
     "squares": [1, 4, 9],
     "both": ["l", "r"],
@@ -59,6 +60,13 @@ def everything(dev):
         if event["EventType"] == "InvocationCompleted"
     ]
     assert crashed.count("Runtime.ExitError") == 1, crashed
+    targets = [
+        event["ChainedInvokeStartedDetails"].get("DurableExecutionArn")
+        for event in events
+        if event["EventType"] == "ChainedInvokeStarted"
+    ]
+    assert targets[0] is None and dev.describe(targets[1])["Result"] == "6", targets
+    assert len(dev.nothing_repeated(targets[1], f"{key}-chained")) == 4
     done = dev.nothing_repeated(arn, key)
     began = [step for _, _, step, what in dev.ledger(key) if what == "begin"]
     assert sorted(began) == sorted([*done, "flaky", "crash"]), began

@@ -1,12 +1,25 @@
 #!/usr/bin/env bash
 # Unmodified official clients and SDKs against Outlast: tests/official/run.sh [PART...]
 #
-# Parts: cli develop python python-ric js rust; without any, all of these. Only when named: `api`,
-# `runner` (builds the AWS client of our SDK), `java` (needs a JDK and Maven), and `js-ric`, which builds native code for two minutes (needs cmake,
-# autoconf, automake and libtool).
+#   cli         the API through the AWS CLI
+#   api         the API through boto3: every operation, limit, token rule and code
+#   signed      the same on a server with keys; with it the AWS CLI and the JavaScript client
+#   develop     `outlast dev` itself: reload, crashes, what is missing
+#   python      handlers on the Python SDK with our bootstrap; python-ric: with AWS's awslambdaric
+#   js          handlers on the JavaScript SDK with our bootstrap; js-ric: with AWS's aws-lambda-ric,
+#               which builds native code for minutes, once
+#   rust        handlers on AWS's own Rust SDK (its first build takes minutes)
+#   java        a plain handler on AWS's Java runtime interface client
+#   crash       the server killed again and again under Python and JavaScript workers
+#   runner      our SDK's Lambda home on AWS's local runner (builds the AWS client of our SDK)
+#
+# Without a name, all of them but js-ric, which is run when it has been installed once. Not a part:
+# load.py, which measures.
 #
 # Everything official is installed below target/official, once; the versions are fixed here. Needs
-# python3 (3.11 or newer) with venv, node (20 or newer) with npm, and their package registries.
+# python3 (3.11 or newer) with venv, node (20 or newer) with npm, for java a JDK and Maven, for js-ric
+# cmake, autoconf, automake and libtool, and their package registries. Debian packages that are
+# missing are installed if this runs as root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -18,9 +31,18 @@ mkdir -p "$store"
 clients=(boto3==1.44.0 awscli==1.46.2 aws-durable-execution-sdk-python==3.0.0
   aws-durable-execution-sdk-python-testing==1.4.0)
 
+# need PROGRAM PACKAGE...: the program, if need be from Debian's packages.
 need() {
-  command -v "$1" >/dev/null || {
-    echo "run.sh: $1 is not installed; $2" >&2
+  local program=$1
+  shift
+  command -v "$program" >/dev/null && return
+  if [[ $EUID -eq 0 ]] && command -v apt-get >/dev/null; then
+    apt-get install --yes --no-install-recommends "$@" >"$store/apt.log" 2>&1 ||
+      { apt-get update && apt-get install --yes --no-install-recommends "$@"; } >"$store/apt.log" 2>&1 ||
+      true
+  fi
+  command -v "$program" >/dev/null || {
+    echo "run.sh: $program is missing; on Debian: apt-get install $*" >&2
     exit 1
   }
 }
@@ -65,23 +87,9 @@ drive() {
     "$store/clients/bin/python" "$here/$1" "${@:2}"
 }
 
-run_api() {
-  local out=$store/scripted.out pid endpoint
-  cargo build --quiet --locked --package outlast-server --example scripted
-  "$target/debug/examples/scripted" >"$out" &
-  pid=$!
-  for _ in {1..100}; do
-    [[ -s $out ]] && break
-    sleep 0.1
-  done
-  endpoint=$(head -n 1 "$out")
-  local code=0
-  "$store/clients/bin/python" crates/server/tests/clients/smoke.py "$endpoint" || code=$?
-  kill "$pid"
-  return "$code"
-}
-
-run_cli() { python_project && drive sdk cli.py "$store/python"; }
+run_cli() { drive none cli.py; }
+run_api() { drive none api.py; }
+run_signed() { node_project js && JS_PROJECT=$store/js drive none api.py signed; }
 run_develop() { drive none develop.py; }
 run_python() { python_project && drive sdk handlers.py python "$store/python" "Python 3"; }
 run_python-ric() {
@@ -90,7 +98,14 @@ run_python-ric() {
   drive ric handlers.py python-ric "$store/python" awslambdaric
 }
 run_js() { node_project js && drive none handlers.py js "$store/js" Node; }
-run_js-ric() { node_project js-ric aws-lambda-ric@3 && drive none handlers.py js-ric "$store/js-ric" aws-lambda-ric; }
+run_js-ric() {
+  need cmake cmake
+  need autoconf autoconf
+  need automake automake
+  need libtoolize libtool
+  node_project js-ric aws-lambda-ric@3
+  drive none handlers.py js-ric "$store/js-ric" aws-lambda-ric
+}
 run_rust() {
   local folder=$store/rust
   mkdir -p "$folder"
@@ -99,27 +114,40 @@ run_rust() {
   cp "$store/rust-target/debug/outlast-official-rust" "$folder/worker"
   drive none handlers.py rust "$folder" ./worker
 }
+needs_java() { need javac default-jdk-headless && need mvn maven; }
 run_java() {
-  need mvn "get Maven and a JDK from your package manager"
+  needs_java
   mkdir -p "$store/java"
   cp -r "$here"/java/. "$store/java"
   mvn --quiet --batch-mode --file "$store/java" package dependency:copy-dependencies
   drive none java.py "$store/java"
 }
+run_crash() {
+  python_project
+  node_project js
+  mkdir -p "$store/crash"
+  cp "$here"/crash/* "$store/crash"
+  drive sdk crash.py "$store/crash"
+}
 run_runner() {
   local program
-  program=$(cargo test --workspace --all-features --locked --test lambda --no-run \
+  program=$(cargo test --package outlast --all-features --locked --test lambda --no-run \
     --message-format=json 2>/dev/null | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+  [[ -n $program ]] || { echo "run.sh: the test program does not build" >&2; return 1; }
   drive none runner.py "$program"
 }
 
-need python3 "get it from python.org or your package manager"
-need node "get Node.js 20 or newer from nodejs.org or your package manager"
-need npm "it comes with Node.js"
+need python3 python3 python3-venv
+need node nodejs npm
+need npm npm
 environment clients "${clients[@]}"
 environment sdk aws-durable-execution-sdk-python==3.0.0
 cargo build --quiet --locked --package outlast-cli
-[[ $# -gt 0 ]] || set -- cli develop python python-ric js rust
+if [[ $# -eq 0 ]]; then
+  set -- cli api signed develop python python-ric js rust crash runner
+  if (needs_java); then set -- "$@" java; else echo "    java: left out"; fi
+  [[ ! -d $store/js-ric/node_modules ]] || set -- "$@" js-ric
+fi
 for part in "$@"; do
   begun=$SECONDS
   "run_$part"

@@ -1,12 +1,12 @@
 """Our SDK's Lambda home on AWS's own local runner: python runner.py PROGRAM.
 
-PROGRAM is the test program of `outlast --test lambda`. The runner keeps the executions and calls the
-function; `outlast dev` is no more than the Lambda it calls.
+PROGRAM is the test program of `outlast --test lambda`, which has the handlers of the examples. The
+runner keeps the executions and calls the functions; `outlast dev` is no more than the Lambda that it
+calls.
 """
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,14 +15,47 @@ import time
 import urllib.request
 from pathlib import Path
 
-from stand import Dev, client, until
+from stand import Dev, client, new_key, until
 
+EXAMPLES = "examples::the_examples_as_a_program"
+OTHERS = "program::the_program_under_test"
+FUNCTIONS = {
+    "agent": EXAMPLES, "thumbnails": EXAMPLES, "order": EXAMPLES, "export": EXAMPLES,
+    "book-trip": EXAMPLES, "describe": OTHERS, "explode": OTHERS,
+}
 MANIFEST = """\
-[functions.order]
-command = ["./program", "program::the_program_under_test", "--exact", "--nocapture"]
+[functions.{function}]
+command = ["{program}", "{test}", "--exact", "--nocapture"]
 timeout = 60
 environment = {{ AWS_ENDPOINT_URL_LAMBDA = "{runner}" }}
 """
+ITEMS = [
+    {"sku": "lamp", "price_cents": 100, "available_in_days": 0},
+    {"sku": "table", "price_cents": 200, "available_in_days": 3},
+]
+# Function, input, what callbacks are answered with, how it ends, and a test of what it leaves.
+RUNS = [
+    ("order", {"number": 7, "card": "flaky", "items": ITEMS}, {"approved": True, "by": "Ada"},
+     "SUCCEEDED", lambda it: it["Shipped"]["approved_by"] == "Ada" and len(it["Shipped"]["parcels"]) == 2),
+    ("order", {"number": 8, "card": "good", "items": ITEMS}, {"approved": False, "by": "Bob"},
+     "SUCCEEDED", lambda it: "Refunded" in it),
+    ("thumbnails", {"name": "a", "pictures": 9, "broken_every": 4, "tolerated": 2}, None,
+     "SUCCEEDED", lambda it: (it["thumbnails"], len(it["broken"]), it["given_up"]) == (7, 2, False)),
+    ("thumbnails", {"name": "a", "pictures": 9, "broken_every": 4, "tolerated": 1}, None,
+     "SUCCEEDED", lambda it: it["given_up"]),
+    ("export", {"table": "sales", "percent_per_check": 34}, None,
+     "SUCCEEDED", lambda it: it == "contents of export-of-sales.csv"),
+    ("export", {"table": "locked", "percent_per_check": 60}, None,
+     "FAILED", lambda it: it["ErrorMessage"] == "the table is locked"),
+    ("book-trip", {"city": "Lisbon", "sold_out": None, "stubborn": None}, None,
+     "SUCCEEDED", lambda it: it["car"] == "car in Lisbon"),
+    ("book-trip", {"city": "Lisbon", "sold_out": "car", "stubborn": None}, None,
+     "FAILED", lambda it: it["ErrorMessage"] == "no car left in Lisbon"),
+    ("agent", "Can I go to Ghent tomorrow?", {"approved": True, "comment": "go"},
+     "SUCCEEDED", lambda it: it["answer"] and len(it["messages"]) > 3),
+    ("describe", None, None, "SUCCEEDED", lambda it: it["name"] == "describe" and it["signals"]),
+    ("explode", None, None, "FAILED", lambda it: "boom" in it["ErrorMessage"]),
+]
 
 
 def free_port():
@@ -40,8 +73,11 @@ def post(url, document):
 
 def project(program, runner):
     folder = Path(tempfile.mkdtemp(prefix="outlast-runner-"))
-    shutil.copy(program, folder / "program")
-    (folder / "outlast.toml").write_text(MANIFEST.format(runner=runner))
+    manifest = [
+        MANIFEST.format(function=name, program=program, test=test, runner=runner)
+        for name, test in FUNCTIONS.items()
+    ]
+    (folder / "outlast.toml").write_text("".join(manifest))
     return folder
 
 
@@ -53,41 +89,41 @@ def is_up(url):
         return False
 
 
-def order(runner):
+def start(runner, function, event):
     started = post(
         f"{runner}/start-durable-execution",
         {
             "AccountId": "000000000000",
-            "FunctionName": "order",
+            "FunctionName": function,
             "FunctionQualifier": "$LATEST",
-            "ExecutionName": "an-order",
-            "ExecutionTimeoutSeconds": 7200,
+            "ExecutionName": new_key(),
+            "ExecutionTimeoutSeconds": 7 * 24 * 3600,
             "ExecutionRetentionPeriodDays": 1,
-            "Input": json.dumps(["tea", "milk"]),
+            "Input": json.dumps(event),
         },
     )
-    arn = started["ExecutionArn"]
-    api = client(runner)
+    return started["ExecutionArn"]
 
-    def callback():
-        history = api.get_durable_execution_history(DurableExecutionArn=arn)
-        for event in history["Events"]:
-            if event["EventType"] == "CallbackStarted":
-                return event["CallbackStartedDetails"]["CallbackId"]
-        return None
 
-    api.send_durable_execution_callback_success(
-        CallbackId=until("the callback", callback), Result=b'"yes"'
-    )
+def finish(api, arn, reply):
+    """Answers every callback until the execution has ended."""
+    answered = set()
 
     def ended():
         described = api.get_durable_execution(DurableExecutionArn=arn)
-        return described if described["Status"] != "RUNNING" else None
+        if described["Status"] != "RUNNING":
+            return described
+        history = api.get_durable_execution_history(DurableExecutionArn=arn)
+        for event in history["Events"]:
+            callback = event.get("CallbackStartedDetails", {}).get("CallbackId")
+            if callback and reply is not None and callback not in answered:
+                answered.add(callback)
+                api.send_durable_execution_callback_success(
+                    CallbackId=callback, Result=json.dumps(reply).encode()
+                )
+        return None
 
-    described = until("the end of the order", ended)
-    assert described["Status"] == "SUCCEEDED", described
-    result = json.loads(described["Result"])
-    assert result == "paid, yes, tea packed, milk packed", result
+    return until(f"the end of {arn}", ended)
 
 
 def main():
@@ -110,14 +146,20 @@ def main():
             local = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         try:
             until("the local runner", lambda: is_up(runner), 60)
-            order(runner)
+            api = client(runner)
+            started = [(start(runner, function, event), *rest) for function, event, *rest in RUNS]
+            for arn, reply, status, holds in started:
+                described = finish(api, arn, reply)
+                assert described["Status"] == status, described
+                left = json.loads(described["Result"]) if status == "SUCCEEDED" else described["Error"]
+                assert holds(left), described
         except BaseException:
             print((dev.home / "runner.log").read_text()[-3000:], file=sys.stderr)
             raise
         finally:
             local.kill()
             local.wait()
-    print(f"    local runner: {time.monotonic() - begun:.1f} s", flush=True)
+    print(f"    local runner: {len(RUNS)} executions: {time.monotonic() - begun:.1f} s", flush=True)
 
 
 main()

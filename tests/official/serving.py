@@ -6,7 +6,7 @@ the server. `play` and its like are played by threads; `hand` is played by whoev
 
 import http.client
 import json
-import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -84,6 +84,8 @@ class Serve:
             player.ended = True
         if error is None:
             self.stop()
+            self.log.close()
+            shutil.rmtree(self.home)
         else:
             self.process.kill()
             print((self.home / "log").read_text()[-3000:])
@@ -336,7 +338,7 @@ def unique(prefix="x"):
 
 
 def skip(serve, call, seconds):
-    """Moves the clock of a server that is tested, by an execution that waits so long."""
+    """Moves the clock of a server that is tested, with an execution that waits."""
     options = {"WaitSeconds": seconds}
     call.checkpoint({"Id": "long", "Type": "WAIT", "Action": "START", "WaitOptions": options})
     call.pend()
@@ -352,4 +354,4 @@ def skip(serve, call, seconds):
         return clock if clock["Resting"] else None
 
     clock = until("the clock to stand still", resting)
-    ask("POST", f"?Version={clock['Version']}&Until={clock['WakeMillis']}")
+    ask("POST", f"?Version={clock['Version']}&Until={clock['NowMillis'] + seconds * 1000}")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,9 +93,10 @@ class Dev:
         return self
 
     def __exit__(self, kind, error, trace):
-        if self.process.poll() is None and error is None:
+        if error is None:
             self.stop()
-        elif error is not None:
+            shutil.rmtree(self.home)
+        else:
             self.process.kill()
             print("\n".join(self.log[-60:]), file=sys.stderr)
 

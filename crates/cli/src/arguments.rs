@@ -316,6 +316,15 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) callbacks: Option<CallbacksFlag>,
+    /// What to say on stderr about its work; as JSON lines with --json.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "OUTLAST_LOG",
+        hide_env_values = true,
+        default_value = "warn"
+    )]
+    pub(crate) log: LogLevel,
     /// A PEM file with the chain of certificates to serve TLS with.
     #[arg(
         long,
@@ -338,6 +347,23 @@ pub(crate) struct Serve {
     /// Let time stand still until a test skips it, as `CloudRunner::skip_time` does.
     #[arg(long, requires = "dev")]
     pub(crate) test_clock: bool,
+}
+
+/// How much a server says about its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What it cannot go on with.
+    Error,
+    /// What an operator should look at: damaged executions, invocations that failed.
+    Warn,
+    /// What may explain something: callers that were refused, workers that ended.
+    Info,
+    /// Every request.
+    Debug,
+    /// Everything.
+    Trace,
 }
 
 /// Whether a callback's id is enough to answer it.
@@ -443,6 +469,15 @@ pub(crate) struct Dev {
         hide_env_values = true
     )]
     pub(crate) data: Option<PathBuf>,
+    /// What to say on stderr about its work; as JSON lines with --json.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "OUTLAST_LOG",
+        hide_env_values = true,
+        default_value = "error"
+    )]
+    pub(crate) log: LogLevel,
     /// Processes of one function, at most; the second starts when calls have to wait.
     #[arg(long, default_value_t = 4, value_parser = within::<u32>(1, WORKERS_MAX))]
     pub(crate) workers: u32,

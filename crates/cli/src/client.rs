@@ -208,6 +208,6 @@ impl Client {
             str::to_owned,
         );
         let problem = Problem::refused(answer.status.as_u16(), exception, message);
-        problem.with_remedy(self.is_aws())
+        problem.about_the_caller(self.is_aws())
     }
 }

@@ -19,6 +19,7 @@ mod yaml;
 
 use crate::{
     arguments::Dev,
+    logging,
     output::{Output, Report, Verdict},
     serve::{self, Standing},
     settings::Settings,
@@ -27,7 +28,9 @@ use anyhow::{Context as _, bail};
 use definition::Definition;
 use launch::{Launch, Missing};
 use log::Log;
-use outlast_server::{auth::Access, catalogue::Catalogue, hosting::Hosting, logs::Logs};
+use outlast_server::{
+    auth::Access, catalogue::Catalogue, host::process::LineSink, hosting::Hosting,
+};
 use project::Project;
 use serde::Serialize;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -71,6 +74,7 @@ pub(crate) fn run(dev: &Dev, output: &Output) -> anyhow::Result<Verdict> {
     if !ip.to_canonical().is_loopback() {
         bail!("dev lets everybody in, so it listens on loopback only, not on {ip}");
     }
+    logging::begin(dev.log, output.is_json())?;
     let project = Project::find(dev)?;
     let definitions = project.read()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -91,13 +95,14 @@ async fn until_the_end(
     let data = data.unwrap_or_else(|| project.folder.join(".outlast"));
     let settings = Settings::developing(dev.listen, data.clone());
     let standing = Standing::open(settings, Access::open()).await?;
+    let log = Arc::new(Log::new()?);
     let mut room = Room {
         catalogue: standing.catalogue.clone(),
         hosting: standing.hosting.clone(),
         endpoint: standing.endpoint.clone(),
         workers_max: usize::try_from(dev.workers).unwrap_or(usize::MAX),
-        log: Arc::new(Log::new()?),
-        kept: standing.settings.options.logs.clone(),
+        sink: standing.settings.options.logs.before(log.clone()),
+        log,
         project,
         // It exists by now, and what is watched is written in full too.
         data: std::fs::canonicalize(&data).unwrap_or_else(|_| data.clone()),
@@ -131,8 +136,8 @@ struct Room {
     endpoint: String,
     workers_max: usize,
     log: Arc<Log>,
-    /// The lines that the server keeps for whoever asks.
-    kept: Arc<Logs>,
+    /// The log, and before it what `outlast logs` reads.
+    sink: Arc<dyn LineSink>,
     project: Project,
     /// The data folder: it changes all the time.
     data: PathBuf,
@@ -265,7 +270,7 @@ impl Room {
                 watched = launch.watched;
                 let supervisor = Supervisor {
                     hosting: self.hosting.clone(),
-                    sink: self.kept.clone().before(self.log.clone()),
+                    sink: self.sink.clone(),
                     name: name.clone(),
                     program: launch.program,
                     workers_max: self.workers_max,

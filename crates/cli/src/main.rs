@@ -14,6 +14,7 @@ mod descriptors;
 mod dev;
 mod doctor;
 mod keys;
+mod logging;
 mod new;
 mod output;
 mod paint;

@@ -43,6 +43,11 @@ impl Output {
         Self { json }
     }
 
+    /// Whether answers are JSON.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
     /// Prints what a command found out: one line of JSON, or a table.
     ///
     /// # Errors

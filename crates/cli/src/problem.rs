@@ -95,11 +95,17 @@ impl Problem {
     }
 
     /// With what helps, if it is about who is asking.
-    pub(crate) fn with_remedy(mut self, is_aws: bool) -> Self {
+    pub(crate) fn about_the_caller(mut self, is_aws: bool) -> Self {
         let exception = self.exception.as_deref().unwrap_or_default();
         if let Some(remedy) = outlast_http::remedy(exception, is_aws) {
             self.message = format!("{}; {remedy}", self.message);
         }
+        self
+    }
+
+    /// The same, with what helps.
+    pub(crate) fn and(mut self, remedy: &str) -> Self {
+        self.message += remedy;
         self
     }
 

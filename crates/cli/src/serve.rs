@@ -5,7 +5,7 @@
 
 use crate::{
     arguments::Serve,
-    descriptors,
+    descriptors, logging,
     output::{Output, Report, Verdict},
     settings::Settings,
 };
@@ -65,6 +65,7 @@ impl Report for Serving {
 /// # Errors
 /// When it may not serve like this, cannot begin, or the disk fails.
 pub(crate) fn run(serve: &Serve, output: &Output) -> anyhow::Result<Verdict> {
+    logging::begin(serve.log, output.is_json())?;
     let mut settings = Settings::of(serve)?;
     let most = descriptors::for_connections();
     settings.options.connections_max = settings.options.connections_max.min(most);
@@ -181,6 +182,7 @@ impl Standing {
         output: Output,
     ) -> anyhow::Result<()> {
         let (engine, access, settings) = (self.engine, self.access, self.settings);
+        let hosting = self.hosting;
         let runner = engine.clone();
         let running = Handle::current().spawn(async move { runner.run().await });
         let options = settings.options.clone();
@@ -197,7 +199,7 @@ impl Standing {
                 reason = engine.failed() => failure = Some(reason),
             }
             // Handlers that finish what they do still need the listener.
-            engine.shut_down().await;
+            tokio::join!(engine.shut_down(), async { hosting.close() });
         };
         server.serve(self.listener, ended).await;
         running.abort();
@@ -224,6 +226,7 @@ async fn open(settings: &Settings) -> anyhow::Result<(Engine, Arc<Hosting>)> {
         random: random.clone(),
         options: EngineOptions {
             known: Known::ByCatalogue,
+            grace: settings.options.grace,
             quotas: settings.quotas.clone(),
             // Each function has its own bound: what one of them may not use, another may.
             invocations_max: usize::MAX,

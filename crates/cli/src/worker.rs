@@ -115,7 +115,13 @@ async fn work(worker: Worker, output: Output) -> anyhow::Result<()> {
     let client = Arc::new(Client::with(&options)?);
     client.must_be_outlast("workers that ask for work")?;
     let path = format!("{}/configuration", function_path(&worker.function));
-    let configuration = client.get(path).await?;
+    let configuration = client.get(path).await.map_err(|problem| {
+        let remedy = match problem.cause {
+            Cause::NotFound => "; an admin makes it with `outlast functions create FILE`",
+            Cause::Wrong | Cause::Usage | Cause::Refused | Cause::Unreachable => "",
+        };
+        problem.and(remedy)
+    })?;
     let function = function(&configuration)?;
     output.report(&Working {
         function: function.to_string(),
@@ -322,7 +328,7 @@ impl Shared {
                     let replace = replace.get("Replace").and_then(Value::as_bool);
                     return Ok(replace.unwrap_or_default());
                 }
-                Err(problem) if problem.cause == Cause::Unreachable => {
+                Err(problem) if is_away(&problem) => {
                     tries += 1;
                     if tries == 1 {
                         self.output.note(&format!("error: {problem}; trying again"));
@@ -358,6 +364,11 @@ impl Shared {
     fn life(&self, id: &str) -> String {
         format!("/functions/{}/2018-06-01/worker/{id}", encode(&self.named))
     }
+}
+
+/// Whether the server may be back soon.
+fn is_away(problem: &Problem) -> bool {
+    problem.cause == Cause::Unreachable || problem.exception.as_deref() == Some("ServiceException")
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {

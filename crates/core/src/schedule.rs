@@ -314,6 +314,15 @@ impl<F: Ord + Clone, K: Ord + Clone> Dispatcher<F, K> {
         self.lanes.values().map(|lane| lane.queue.len()).sum()
     }
 
+    /// Every function that waits or runs: its executions that wait, and the slots it holds.
+    pub fn lanes(&self) -> impl Iterator<Item = (&F, usize, usize)> {
+        let count = |lane: &Lane<K>| (lane.queue.len(), lane.running);
+        self.lanes.iter().map(move |(function, lane)| {
+            let (waiting, running) = count(lane);
+            (function, waiting, running)
+        })
+    }
+
     /// Executions of `function` that wait.
     pub fn queued(&self, function: &F) -> usize {
         self.lanes.get(function).map_or(0, |lane| lane.queue.len())

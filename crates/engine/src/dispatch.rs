@@ -36,6 +36,23 @@ impl Inner {
 
     /// Calls whoever's turn it is.
     pub(crate) fn pump(self: &Arc<Self>) {
+        // Whoever is at it already does it once more: a runtime that ends drops what is spawned at
+        // once, slot and all, and would otherwise end up here again for every execution that waits.
+        if self.pumps.fetch_add(1, Ordering::AcqRel) > 0 {
+            return;
+        }
+        let mut seen = 1;
+        loop {
+            self.call_claimed();
+            let wanted = self.pumps.fetch_sub(seen, Ordering::AcqRel);
+            seen = wanted - seen;
+            if seen == 0 {
+                return;
+            }
+        }
+    }
+
+    fn call_claimed(self: &Arc<Self>) {
         if self.is_stopped() {
             return;
         }
@@ -153,6 +170,7 @@ impl Inner {
         let id = *id;
         let invocation = flight.invocation.clone();
         let outcome = self.call(profile, &invocation, input).await;
+        note_outcome(profile, &outcome);
         let end = Input::Complete {
             invocation_id: invocation,
             outcome,
@@ -334,6 +352,26 @@ impl Inner {
                 Err(error) => tracing::warn!(execution = %id, %error, "retention has to wait"),
             }
         }));
+    }
+}
+
+/// Tells operators of calls that went wrong. The message may hold anything, so only its type.
+fn note_outcome(profile: &Profile, outcome: &Outcome) {
+    let execution = &profile.arn;
+    match outcome {
+        Outcome::Failed(error) => {
+            let kind = error.error_type.as_deref().unwrap_or_default();
+            tracing::warn!(%execution, kind, "an invocation failed");
+        }
+        Outcome::FunctionMissing(_) => {
+            tracing::warn!(%execution, "the function of an execution is gone: it fails");
+        }
+        Outcome::NotStarted(error) => {
+            let kind = error.error_type.as_deref().unwrap_or_default();
+            tracing::info!(%execution, kind, "nobody took an invocation; it is tried again");
+        }
+        Outcome::Lost => tracing::info!(%execution, "an invocation is lost"),
+        Outcome::Answered(_) | Outcome::Output(_) => {}
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     cell::{ACTIVE, Answer, Cell, Loaded, Mail, head},
     cells::Cells,
     clock::{Clock, StoreClock},
+    counts::Counts,
     error::Error,
     frame,
     function::{Known, NameAndVersion, Registered, Registry, lane},
@@ -124,6 +125,8 @@ pub(crate) struct Inner {
     pub(crate) quarantine: Quarantine,
     pub(crate) wakes: Wakes,
     pub(crate) dispatcher: Mutex<Dispatcher<NameAndVersion, ExecutionId>>,
+    /// How often [`Inner::pump`] was wanted and has not been done.
+    pub(crate) pumps: AtomicUsize,
     /// Invocations that are about to begin. Grows under the dispatcher's lock only.
     pub(crate) beginning: AtomicUsize,
     /// Invocations in flight.
@@ -132,6 +135,8 @@ pub(crate) struct Inner {
     pub(crate) watchers: Mutex<HashMap<ExecutionId, Watched>>,
     /// Intents that somebody carries out.
     pub(crate) carried: Mutex<BTreeSet<(ExecutionId, IntentKey)>>,
+    /// What has become of executions.
+    pub(crate) counts: Counts,
     /// Why the engine no longer works, once it does not.
     pub(crate) stopped: Stopped,
 }
@@ -206,10 +211,12 @@ impl Engine {
             quarantine: Quarantine::default(),
             wakes: Wakes::default(),
             dispatcher: Mutex::new(Dispatcher::new(options.invocations_max, options.ready_max)),
+            pumps: AtomicUsize::new(0),
             beginning: AtomicUsize::new(0),
             flights: Mutex::default(),
             watchers: Mutex::default(),
             carried: Mutex::default(),
+            counts: Counts::default(),
             stopped: Stopped::default(),
             options,
         };
@@ -285,6 +292,11 @@ impl Engine {
     /// Why the engine stopped working by itself; resolves when it does.
     pub async fn failed(&self) -> Arc<str> {
         self.inner.stopped.wait().await
+    }
+
+    /// Whether it calls nobody any more: it was ended, or cannot go on.
+    pub fn is_stopped(&self) -> bool {
+        self.inner.is_stopped()
     }
 
     /// Ends cleanly: no handler is called any more, those that run may finish within the grace
@@ -591,6 +603,7 @@ impl Inner {
             snapshot: None,
         };
         self.store.commit(commit).await?;
+        self.counts.started();
         let (id, deadline) = (execution.id(), execution.deadline());
         self.cells.put(id, Loaded::new(execution, Some(ACTIVE)));
         self.wakes.hint(id, deadline, true);
@@ -607,8 +620,11 @@ impl Inner {
     ) {
         let execution = &loaded.execution;
         let id = execution.id();
-        if closed && let Some(watcher) = lock(&self.watchers).remove(&id) {
-            watcher.ended.notify_waiters();
+        if closed {
+            self.counts.ended(execution.status());
+            if let Some(watcher) = lock(&self.watchers).remove(&id) {
+                watcher.ended.notify_waiters();
+            }
         }
         if foreign && let Some(flight) = lock(&self.flights).get(&id) {
             flight.changed.notify_one();

@@ -9,6 +9,7 @@ mod cell;
 mod cells;
 mod check;
 pub mod clock;
+mod counts;
 pub mod disk;
 mod dispatch;
 mod engine;
@@ -28,6 +29,7 @@ mod unbroken;
 mod wakes;
 
 pub use check::{Sound, check};
+pub use counts::{Lane, Totals};
 pub use engine::{Engine, Options, Parts, Started, WeakEngine};
 pub use error::Error;
 pub use function::{Known, Registered};

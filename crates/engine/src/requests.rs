@@ -2,6 +2,7 @@
 
 use crate::{
     cell::head,
+    counts::{Lane, Totals},
     engine::{Engine, Inner, lock},
     error::Error,
     frame,
@@ -75,6 +76,12 @@ pub struct Health {
     pub ready: usize,
     /// Invocations in flight.
     pub invocations: usize,
+    /// The function versions that executions wait for or run in.
+    pub lanes: Vec<Lane>,
+    /// How long ago the execution that waits the longest to be looked at should have been.
+    pub wake_lag_ms: u64,
+    /// Executions since the engine was opened.
+    pub totals: Totals,
     /// Executions whose end somebody waits for.
     pub watched: usize,
     /// Intents of executions that are being carried out.
@@ -457,11 +464,24 @@ impl Engine {
 
     /// How the engine is.
     pub fn health(&self) -> Health {
+        let (ready, lanes) = {
+            let dispatcher = lock(&self.inner.dispatcher);
+            let lanes = dispatcher.lanes().map(|(lane, waiting, invocations)| Lane {
+                function: lane.0.clone(),
+                version: lane.1.clone(),
+                waiting,
+                invocations,
+            });
+            (dispatcher.waiting(), lanes.collect())
+        };
         Health {
             store: self.inner.store.status(),
             loaded: self.inner.cells.len(),
             wakes: self.inner.wakes.len(),
-            ready: lock(&self.inner.dispatcher).waiting(),
+            ready,
+            lanes,
+            wake_lag_ms: self.inner.wakes.lag_ms(self.inner.now()),
+            totals: self.inner.counts.totals(),
             invocations: lock(&self.inner.flights).len(),
             watched: lock(&self.inner.watchers).len(),
             carried: lock(&self.inner.carried).len(),

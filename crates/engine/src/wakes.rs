@@ -136,6 +136,12 @@ impl Wakes {
         self.news.notify_one();
     }
 
+    /// How long ago the first wake should have happened.
+    pub(crate) fn lag_ms(&self, now: Timestamp) -> u64 {
+        let next = lock(&self.state).next();
+        next.map_or(0, |at| now.millis_since(at))
+    }
+
     /// Wakes in memory.
     pub(crate) fn len(&self) -> usize {
         let state = lock(&self.state);
@@ -320,6 +326,17 @@ mod tests {
             });
             assert_eq!(state.scanned, scanned, "{count}");
             assert_eq!(state.next(), Some(at(1)));
+        }
+    }
+
+    #[test]
+    fn the_lag_is_that_of_the_first_wake_and_none_before_its_time() {
+        let wakes = Wakes::default();
+        assert_eq!(wakes.lag_ms(at(1_000)), 0);
+        wakes.hint(id(1), at(500), true);
+        wakes.hint(id(2), at(800), true);
+        for (now, lag) in [(499, 0), (500, 0), (501, 1), (1_000, 500)] {
+            assert_eq!(wakes.lag_ms(at(now)), lag, "{now}");
         }
     }
 

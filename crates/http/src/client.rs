@@ -139,6 +139,7 @@ pub enum Failure {
 struct Line {
     sender: SendRequest<Full<Bytes>>,
     moving: Pin<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    is_encrypted: bool,
 }
 
 /// A connection of one caller's own, or none yet.
@@ -318,6 +319,7 @@ impl Http {
         Ok(Line {
             sender,
             moving: Box::pin(moving),
+            is_encrypted: self.tls.is_some(),
         })
     }
 
@@ -357,7 +359,18 @@ impl Http {
 
 /// One request and its whole answer.
 async fn exchange(line: &mut Line, request: Request<Full<Bytes>>) -> Result<Reply, Failure> {
-    let Line { sender, moving } = line;
+    let Line {
+        sender,
+        moving,
+        is_encrypted,
+    } = line;
+    let told = |error: &hyper::Error| match error.is_parse() && !*is_encrypted {
+        true => format!(
+            "what answers there does not speak plain HTTP: is https:// meant? ({})",
+            told(error)
+        ),
+        false => told(error),
+    };
     let mut answering = pin!(async {
         sender
             .ready()
@@ -397,9 +410,6 @@ async fn exchange(line: &mut Line, request: Request<Full<Bytes>>) -> Result<Repl
 /// An error with its causes: hyper's own words alone say little.
 fn told(error: &hyper::Error) -> String {
     let mut text = error.to_string();
-    if error.is_parse() {
-        text.push_str(" (what answers there does not speak plain HTTP: is https:// meant?)");
-    }
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         text = format!("{text}: {error}");

@@ -128,7 +128,8 @@ fn certificate(host: &str, reason: &CertificateError) -> String {
         reason = "the others say all there is to say; new ones are added"
     )]
     match reason {
-        Reason::UnknownIssuer => format!(
+        // The latter is what an authority of the same name with another key did, an older one say.
+        Reason::UnknownIssuer | Reason::BadSignature => format!(
             "nobody this machine trusts vouches for the certificate of {host}: name the file of the \
              certificate that signed it (or of its own, if it signed itself) with --ca or \
              {CA_VARIABLE}"
@@ -155,3 +156,6 @@ fn certificate(host: &str, reason: &CertificateError) -> String {
         _ => format!("the certificate of {host} cannot be accepted: {text}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

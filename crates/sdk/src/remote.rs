@@ -6,6 +6,7 @@
 mod answer;
 mod api;
 mod backend;
+mod convoy;
 mod options;
 mod register;
 mod service;

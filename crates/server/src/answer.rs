@@ -67,11 +67,15 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Answered {
 /// get them; in an HTTP body they are seconds with a fraction.
 pub(crate) fn operations(body: &impl Serialize) -> Answered {
     let mut bytes = Vec::with_capacity(BODY_BYTES);
-    let mut serializer = Serializer::with_formatter(&mut bytes, TimestampsInSeconds);
-    match body.serialize(&mut serializer) {
-        Ok(()) => Ok(raw(StatusCode::OK, bytes)),
-        Err(error) => Err(unwritable(&error)),
-    }
+    write_operations(&mut bytes, body)?;
+    Ok(raw(StatusCode::OK, bytes))
+}
+
+/// Appends a body with operations in it.
+pub(crate) fn write_operations(bytes: &mut Vec<u8>, body: &impl Serialize) -> Result<(), ApiError> {
+    let mut serializer = Serializer::with_formatter(bytes, TimestampsInSeconds);
+    body.serialize(&mut serializer)
+        .map_err(|error| unwritable(&error))
 }
 
 /// The answer to a request that was refused.

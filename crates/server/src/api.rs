@@ -10,31 +10,36 @@ mod invoke;
 mod list;
 mod logs;
 mod own;
+mod together;
 
 use crate::{
     answer::{Answer, Answered, identify, refusal},
     auth::{Access, Caller},
     catalogue::Catalogue,
     error::ApiError,
+    events::Events,
     metrics::Metrics,
     operation::Operation,
     route::{Query, Route, route},
     server::Options,
 };
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::{
     HeaderMap, Method, Request, StatusCode, body::Body as _, body::Incoming, http::request,
 };
 use outlast_core::{id::uuid, random::SplitMix64};
 use outlast_engine::Engine;
-use serde::de::DeserializeOwned;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    sync::{Semaphore, SemaphorePermit, watch},
     time::Instant,
 };
 
@@ -52,8 +57,10 @@ pub(crate) struct Api {
     options: Arc<Options>,
     access: Access,
     metrics: Metrics,
-    /// Places for calls that nobody waits for.
-    background: Arc<Semaphore>,
+    /// Calls that nobody waits for.
+    events: Events,
+    /// Whether nobody is to wait any longer.
+    ending: watch::Sender<bool>,
     /// Pieces of room for bodies that are being received.
     rooms: Semaphore,
     requests: RequestIds,
@@ -80,7 +87,12 @@ impl Api {
             .min(Semaphore::MAX_PERMITS);
         Self {
             rooms: Semaphore::new(rooms),
-            background: Arc::new(Semaphore::new(options.background_max)),
+            events: Events::new(
+                engine.clone(),
+                options.background_max,
+                options.event_retries.clone(),
+            ),
+            ending: watch::Sender::new(false),
             requests: RequestIds::new(&engine.random()),
             engine,
             catalogue,
@@ -88,6 +100,25 @@ impl Api {
             metrics: Metrics::new(),
             options,
         }
+    }
+
+    /// Takes up what an earlier life of the server promised.
+    pub(crate) async fn begin(&self) {
+        if let Err(error) = self.events.resume().await {
+            tracing::error!(%error, "asynchronous calls of before cannot be read");
+        }
+    }
+
+    /// From now on nobody waits for news.
+    pub(crate) fn end_waiting(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Resolves when nobody is to wait any longer.
+    async fn ending(&self) {
+        let mut ending = self.ending.subscribe();
+        // The sender is a field of this: it cannot be gone.
+        let _ = ending.wait_for(|ending| *ending).await;
     }
 
     /// Answers a request, whatever it is.
@@ -103,27 +134,33 @@ impl Api {
         };
         let mut answer = answered.unwrap_or_else(|error| refusal(&error));
         identify(&mut answer, &self.requests.next());
-        let status = answer.status().as_u16();
-        self.metrics.answered(operation, status, begun.elapsed());
+        let (status, took) = (answer.status().as_u16(), begun.elapsed());
+        self.metrics.answered(operation, status, took);
+        note(operation, &answer, took);
         answer
     }
 
-    /// Lets a worker ask for calls of a function. The host reads the body itself, or never: so a
-    /// signature, which covers it, cannot be verified here.
+    /// Lets a worker ask for calls of a function. The host reads the body itself, or never; only when
+    /// a signature covers it, it is read before.
     async fn work(&self, function: &str, request: Request<Incoming>) -> Answered {
         let operation = Operation::RuntimeApi;
-        match self.access.caller(operation, request.headers())? {
-            Caller::Known(role) => self.access.permit(role, operation)?,
-            Caller::Signed(..) => {
-                let message = "the Runtime API is asked with a bearer token, not with a signature";
-                return Err(ApiError::of_caller(
-                    403,
-                    "IncompleteSignatureException",
-                    message,
-                ));
+        let (parts, body) = request.into_parts();
+        let caller = self.access.caller(operation, &parts.headers)?;
+        let body = match &caller {
+            Caller::Known(role) => {
+                self.access.permit(*role, operation)?;
+                Either::Left(body)
             }
-        }
-        self.runtime(function, request).await
+            Caller::Signed(..) => {
+                let body = self.read(&parts, body).await?;
+                let role = caller.proven(&parts, &body)?;
+                self.access.permit(role, operation)?;
+                Either::Right(Full::new(body))
+            }
+        };
+        drop(caller);
+        self.runtime(function, Request::from_parts(parts, body))
+            .await
     }
 
     async fn respond(&self, route: Route<'_>, request: Request<Incoming>) -> Answered {
@@ -151,6 +188,7 @@ impl Api {
             Route::ListFunctions => self.list_functions(asked.query),
             Route::Function(name, action) => self.function(&name, action, &asked).await,
             Route::Alias(name, alias, action) => self.alias(&name, &alias, action, &asked).await,
+            Route::Checkpoints => self.checkpoints(&asked.body).await,
             Route::Own(arn, action) => self.own(&arn, action, asked.query).await,
             Route::Signal(arn, name) => self.signal(&arn, &name, asked.body).await,
             Route::Logs(function, action) => self.logs(&function, action, &asked).await,
@@ -205,6 +243,49 @@ impl Api {
                 outlast_core::Code::TooManyRequests,
                 "too many large bodies are being received",
             )),
+        }
+    }
+}
+
+/// Tells operators of a request: what was asked, never a path, a query or a header, since they may
+/// hold tokens and callback ids.
+fn note(operation: Option<Operation>, answer: &Answer, took: Duration) {
+    let operation = operation.map_or("unknown", Operation::name);
+    let status = answer.status().as_u16();
+    let text = |name: &str| {
+        let value = answer.headers().get(name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or("")
+    };
+    // Looked up only if somebody wants to know.
+    let (id, error) = (|| text("x-amzn-requestid"), || text("x-amzn-errortype"));
+    match status {
+        500 | 502 => {
+            tracing::warn!(
+                operation,
+                status,
+                error = error(),
+                id = id(),
+                "a request failed"
+            );
+        }
+        401 | 403 => {
+            tracing::info!(
+                operation,
+                status,
+                error = error(),
+                id = id(),
+                "a caller was refused"
+            );
+        }
+        _ => {
+            tracing::debug!(
+                operation,
+                status,
+                error = error(),
+                id = id(),
+                ?took,
+                "a request was answered"
+            );
         }
     }
 }
@@ -269,7 +350,7 @@ impl Asked<'_> {
 }
 
 /// Bytes as JSON; none are an empty object.
-fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+fn json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
     use serde_json::error::Category;
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     serde_json::from_slice(bytes).map_err(|error| match error.classify() {

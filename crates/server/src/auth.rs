@@ -58,7 +58,7 @@ impl Role {
     /// Whether this role is enough.
     pub const fn suffices(self, least: Least) -> bool {
         match least {
-            Least::Anybody => true,
+            Least::Anybody | Least::Known => true,
             Least::Viewer => matches!(self, Self::Viewer | Self::Operator | Self::Admin),
             Least::Operator => matches!(self, Self::Operator | Self::Admin),
             Least::Worker => matches!(self, Self::Worker | Self::Admin),

@@ -12,6 +12,8 @@ pub(crate) use configuration::Members;
 pub(crate) use entry::Entry;
 
 use crate::{answer::Answer, error::ApiError, host::runtime::Backlog};
+use bytes::Bytes;
+use http_body_util::{Either, Full};
 use hyper::{Request, body::Incoming};
 use outlast_core::{
     Outcome, Rejection,
@@ -38,6 +40,9 @@ use tokio::{runtime::Handle, sync::Mutex};
 const NAMES_SETTING: &str = "functions";
 /// The version that can still be changed.
 pub(crate) const LATEST: &str = "$LATEST";
+
+/// A request of the Lambda Runtime API. Its body comes as it is sent, or was read to see who signed.
+pub type RuntimeRequest = Request<Either<Incoming, Full<Bytes>>>;
 
 /// Who runs the handlers of functions.
 pub trait Hosts: Send + Sync + 'static {
@@ -73,7 +78,7 @@ pub trait Hosts: Send + Sync + 'static {
         &self,
         _configuration: &FunctionConfiguration,
         _version: &str,
-        _request: Request<Incoming>,
+        _request: RuntimeRequest,
     ) -> Option<BoxFuture<'static, Answer>> {
         None
     }
@@ -345,7 +350,7 @@ impl Catalogue {
     pub(crate) fn runtime(
         &self,
         reference: &FunctionReference,
-        request: Request<Incoming>,
+        request: RuntimeRequest,
     ) -> Result<Option<BoxFuture<'static, Answer>>, ApiError> {
         let entry = self.get(reference)?;
         let qualifier = reference.qualifier.as_deref().unwrap_or(LATEST);

@@ -59,6 +59,16 @@ impl ApiError {
         }
     }
 
+    /// The server is about to go; another one, or the same, may come soon.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self {
+            name: "ServiceException",
+            status: 503,
+            member: "Message",
+            message: message.into(),
+        }
+    }
+
     /// Something that is there already, or is still needed.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self {

@@ -7,7 +7,7 @@
 
 use crate::{
     answer::Answer,
-    catalogue::{FunctionConfiguration, Hosts, LATEST, Unhosted},
+    catalogue::{FunctionConfiguration, Hosts, LATEST, RuntimeRequest, Unhosted},
     host::{
         hosts::RuntimeHosts,
         listener::RuntimeListener,
@@ -18,7 +18,7 @@ use crate::{
         runtime::{self, Backlog, RuntimeHost, WAITING_MAX_DEFAULT, refused},
     },
 };
-use hyper::{Request, StatusCode, body::Incoming};
+use hyper::StatusCode;
 use outlast_core::{
     Outcome, arn::Function, intent::InvokeOutcome, schedule::Share, wire::ErrorObject,
 };
@@ -125,6 +125,15 @@ impl Hosting {
     /// The hosts that workers ask.
     pub fn runtimes(&self) -> &RuntimeHosts {
         &self.hosts
+    }
+
+    /// No worker gets more work here, and durable calls that wait for one leave the line: what
+    /// workers have may still be finished. To be done once the engine calls nobody any more, which
+    /// would otherwise call again and again.
+    pub fn close(&self) {
+        for kept in self.lock().values() {
+            kept.host.close();
+        }
     }
 
     fn push(&self, configuration: &FunctionConfiguration, target: Target) -> Arc<dyn Invoker> {
@@ -256,7 +265,7 @@ impl Hosts for Hosting {
         &self,
         configuration: &FunctionConfiguration,
         version: &str,
-        request: Request<Incoming>,
+        request: RuntimeRequest,
     ) -> Option<BoxFuture<'static, Answer>> {
         let key = (
             configuration.function().name.to_string(),
@@ -265,10 +274,17 @@ impl Hosts for Hosting {
         let kept = self.lock();
         let kept = kept.get(&key)?;
         let (host, mut open) = (kept.host.clone(), kept.open.subscribe());
+        let asks = request.uri().path().ends_with("/invocation/next");
         Some(Box::pin(async move {
             tokio::select! {
                 biased;
                 answer = host.serve(request) => answer,
+                // Whoever serves this port waits for its requests; workers come back.
+                () = host.closed(), if asks => refused(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "ServiceException",
+                    "the server is shutting down",
+                ),
                 _ = open.changed() => refused(
                     StatusCode::GONE,
                     "ResourceNotFoundException",

@@ -13,6 +13,7 @@ pub mod auth;
 pub mod catalogue;
 pub mod config;
 mod error;
+mod events;
 pub mod host;
 pub mod hosting;
 pub mod keys;

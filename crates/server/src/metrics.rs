@@ -6,7 +6,7 @@ use crate::{
     operation::{OPERATIONS, Operation},
 };
 use outlast_core::arn::Function;
-use outlast_engine::{Health, store::Status};
+use outlast_engine::{Health, Lane, store::Status};
 use std::{
     fmt::{Display, Write as _},
     sync::atomic::{AtomicU64, Ordering},
@@ -53,6 +53,7 @@ struct Requests {
 pub(crate) struct Known {
     pub(crate) health: Health,
     pub(crate) functions: usize,
+    pub(crate) events: usize,
     pub(crate) backlogs: Vec<(Function, Backlog)>,
 }
 
@@ -86,6 +87,7 @@ impl Metrics {
         let mut text = Text::default();
         self.requests(&mut text);
         engine(&mut text, &known.health);
+        executions(&mut text, &known.health);
         store(&mut text, &known.health.store);
         let functions = known.functions;
         text.single(
@@ -93,6 +95,12 @@ impl Metrics {
             "gauge",
             "Functions there are.",
             functions,
+        );
+        text.single(
+            "outlast_events",
+            "gauge",
+            "Asynchronous calls of ordinary functions that are not over.",
+            known.events,
         );
         backlogs(&mut text, &known.backlogs);
         if let Some(bytes) = resident_bytes() {
@@ -184,6 +192,54 @@ fn engine(text: &mut Text, health: &Health) {
     }
 }
 
+fn executions(text: &mut Text, health: &Health) {
+    let totals = &health.totals;
+    text.single(
+        "outlast_executions_started_total",
+        "counter",
+        "Executions started.",
+        totals.started,
+    );
+    let name = "outlast_executions_ended_total";
+    text.family(name, "counter", "Executions ended, by status.");
+    for (status, count) in [
+        ("SUCCEEDED", totals.succeeded),
+        ("FAILED", totals.failed),
+        ("TIMED_OUT", totals.timed_out),
+        ("STOPPED", totals.stopped),
+    ] {
+        text.sample(name, &format!("status=\"{status}\""), count);
+    }
+    let lag = health.wake_lag_ms;
+    text.single(
+        "outlast_wake_lag_seconds",
+        "gauge",
+        "How overdue the first execution is that waits to be looked at.",
+        format!("{}.{:03}", lag / 1_000, lag % 1_000),
+    );
+    type Of = fn(&Lane) -> usize;
+    let families: [(&str, &str, Of); 2] = [
+        (
+            "outlast_function_executions_ready",
+            "Executions that wait for an invocation, by function and version.",
+            |lane| lane.waiting,
+        ),
+        (
+            "outlast_function_invocations",
+            "Invocations in flight, by function and version.",
+            |lane| lane.invocations,
+        ),
+    ];
+    for (name, what, of) in families {
+        text.family(name, "gauge", what);
+        for lane in &health.lanes {
+            let (function, version) = (escaped(&lane.function), escaped(&lane.version));
+            let labels = format!("function=\"{function}\",version=\"{version}\"");
+            text.sample(name, &labels, of(lane));
+        }
+    }
+}
+
 fn store(text: &mut Text, store: &Status) {
     let (full, poisoned) = (u64::from(store.full), store.poisoned.is_some().into());
     for (name, kind, what, value) in [
@@ -210,6 +266,18 @@ fn store(text: &mut Text, store: &Status) {
             "gauge",
             "Whether nothing is acknowledged any more.",
             poisoned,
+        ),
+        (
+            "commits_total",
+            "counter",
+            "Commits that were handed over.",
+            store.commits,
+        ),
+        (
+            "commit_bytes_total",
+            "counter",
+            "Bytes of those commits.",
+            store.commit_bytes,
         ),
         (
             "syncs_total",

@@ -33,6 +33,7 @@ pub enum Operation {
     GetAlias,
     UpdateAlias,
     DeleteAlias,
+    CheckpointMany,
     Why,
     Resume,
     Fail,
@@ -54,6 +55,8 @@ pub enum Operation {
 pub enum Least {
     /// Everybody, without saying who they are.
     Anybody,
+    /// Everybody who is known.
+    Known,
     /// Whoever may look.
     Viewer,
     /// Whoever may start and stop executions and answer for the world outside.
@@ -65,8 +68,8 @@ pub enum Least {
 }
 
 /// All operations, in the order of the enum.
-pub const OPERATIONS: [(Operation, &str, Least); 38] = {
-    use Least::{Admin, Anybody, Operator, Viewer, Worker};
+pub const OPERATIONS: [(Operation, &str, Least); 39] = {
+    use Least::{Admin, Anybody, Known, Operator, Viewer, Worker};
     use Operation as Is;
     [
         (
@@ -114,7 +117,8 @@ pub const OPERATIONS: [(Operation, &str, Least); 38] = {
         (
             Is::GetFunctionConfiguration,
             "GetFunctionConfiguration",
-            Viewer,
+            // Whoever runs its handlers has to know what to run them with.
+            Known,
         ),
         (
             Is::UpdateFunctionConfiguration,
@@ -129,6 +133,7 @@ pub const OPERATIONS: [(Operation, &str, Least); 38] = {
         (Is::GetAlias, "GetAlias", Viewer),
         (Is::UpdateAlias, "UpdateAlias", Admin),
         (Is::DeleteAlias, "DeleteAlias", Admin),
+        (Is::CheckpointMany, "CheckpointMany", Worker),
         (Is::Why, "Why", Viewer),
         (Is::Resume, "Resume", Operator),
         (Is::Fail, "Fail", Operator),
@@ -182,6 +187,7 @@ impl Operation {
                 AliasAction::Update => Self::UpdateAlias,
                 AliasAction::Delete => Self::DeleteAlias,
             },
+            Route::Checkpoints => Self::CheckpointMany,
             Route::Own(_, action) => match action {
                 OwnAction::Why => Self::Why,
                 OwnAction::Resume => Self::Resume,

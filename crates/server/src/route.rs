@@ -34,6 +34,8 @@ pub enum Route<'a> {
     Function(Cow<'a, str>, FunctionAction),
     /// An operation on an alias of a function.
     Alias(Cow<'a, str>, Cow<'a, str>, AliasAction),
+    /// Checkpoints of several executions.
+    Checkpoints,
     /// Our own operations on an execution.
     Own(Cow<'a, str>, OwnAction),
     /// A signal to an execution, by name.
@@ -255,6 +257,9 @@ fn alias<'a>(
 }
 
 fn own<'a>(method: &Method, rest: &'a str) -> Result<Route<'a>, RouteError> {
+    if rest == "v1/checkpoints" && method == Method::POST {
+        return Ok(Route::Checkpoints);
+    }
     if let Some(rest) = rest.strip_prefix("v1/functions/") {
         let action = match (method, rest.split_once('/')) {
             (&Method::GET, Some((_, "logs"))) => LogAction::Read,

@@ -12,14 +12,22 @@ use crate::{
     tls::Tls,
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use outlast_engine::{Engine, clock::TestClock};
-use std::{convert::Infallible, fmt, future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
+    time::Instant,
 };
 
 /// Pause after the system refused a connection, most often because no descriptor was left.
@@ -36,12 +44,17 @@ pub struct Options {
     pub connections_max: usize,
     /// How long a client may take for the headers of a request, or leave a connection idle.
     pub header_timeout: Duration,
+    /// The same for a connection that has asked for work: it is idle while a handler runs.
+    pub worker_timeout: Duration,
     /// How long a client may take for the body of a request.
     pub body_timeout: Duration,
     /// How long a caller may wait on one connection for the end of an execution.
     pub synchronous_max: Duration,
-    /// Calls of ordinary functions that nobody waits for, at the same time.
+    /// Calls of ordinary functions that nobody waits for, at the same time; of one function, a
+    /// quarter of that.
     pub background_max: usize,
+    /// Pauses before such a call is repeated when its function failed, one for each repetition.
+    pub event_retries: Vec<Duration>,
     /// How long requests may take to finish once the server is to end.
     pub grace: Duration,
     /// The engine's clock, if it is one that callers may move.
@@ -57,10 +70,14 @@ impl Default for Options {
             bodies_bytes_max: 512 * 1_048_576,
             connections_max: 16_384,
             header_timeout: Duration::from_secs(60),
+            // The longest invocation takes 900 seconds; some slack on top.
+            worker_timeout: Duration::from_secs(960),
             body_timeout: Duration::from_secs(60),
             // The longest execution that may be waited for takes 900 seconds; some slack on top.
             synchronous_max: Duration::from_secs(960),
-            background_max: 1_024,
+            background_max: 4_096,
+            // As the service does.
+            event_retries: vec![Duration::from_secs(60), Duration::from_secs(120)],
             grace: Duration::from_secs(10),
             test_clock: None,
             logs: Arc::default(),
@@ -121,6 +138,7 @@ impl Server {
     /// Serves a listener until `shutdown` resolves; then takes no more connections and gives the
     /// requests in flight the grace period to finish.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        self.api.begin().await;
         let places = Arc::new(Semaphore::new(self.options.connections_max));
         let (end, ending) = watch::channel(());
         let mut connections = JoinSet::new();
@@ -138,6 +156,7 @@ impl Server {
         drop(listener);
         // Each connection sees the channel change and ends after the request in flight.
         end.send_replace(());
+        self.api.end_waiting();
         let finished = async { while connections.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(self.options.grace, finished).await;
         connections.shutdown().await;
@@ -179,19 +198,25 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let api = self.api;
+        let pulse = Pulse::default();
+        let beat = pulse.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let api = api.clone();
             request.extensions_mut().insert::<Peer>(known.peer());
+            let busy = beat.begin(request.uri().path().starts_with("/functions/"));
             // Kept apart: a connection that is idle, as most are, has no room for a request.
-            Box::pin(async move { Ok::<_, Infallible>(api.answer(request).await) })
+            Box::pin(async move {
+                let answer = api.answer(request).await;
+                drop(busy);
+                Ok::<_, Infallible>(answer)
+            })
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.options.header_timeout)
-            .serve_connection(TokioIo::new(stream), service);
+        // Hyper's own limit for headers knows only one length.
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
+            () = pulse.stopped(&self.options) => return,
             _ = ending.changed() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
@@ -200,6 +225,77 @@ impl Server {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke");
         }
+    }
+}
+
+/// Whether requests still come over a connection. Costs no timer per request.
+#[derive(Clone)]
+struct Pulse(Arc<Mutex<Beat>>);
+
+struct Beat {
+    /// A request is being answered.
+    busy: bool,
+    /// Since when the client could have sent the next one.
+    since: Instant,
+    /// Somebody asked for work here.
+    is_worker: bool,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Beat {
+            busy: false,
+            since: Instant::now(),
+            is_worker: false,
+        })))
+    }
+}
+
+impl Pulse {
+    fn lock(&self) -> MutexGuard<'_, Beat> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The headers of a request have come; it is answered until what is returned is dropped.
+    fn begin(&self, is_worker: bool) -> Busy {
+        let mut beat = self.lock();
+        beat.busy = true;
+        beat.is_worker |= is_worker;
+        drop(beat);
+        Busy(self.clone())
+    }
+
+    /// Resolves when the next request has taken too long to come.
+    async fn stopped(&self, options: &Options) {
+        loop {
+            let limit = {
+                let beat = self.lock();
+                let limit = if beat.is_worker {
+                    options.worker_timeout
+                } else {
+                    options.header_timeout
+                };
+                match beat.busy {
+                    true => limit,
+                    false => limit.saturating_sub(beat.since.elapsed()),
+                }
+            };
+            if limit.is_zero() {
+                return;
+            }
+            tokio::time::sleep(limit).await;
+        }
+    }
+}
+
+/// A request that is being answered.
+struct Busy(Pulse);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut beat = self.0.lock();
+        beat.busy = false;
+        beat.since = Instant::now();
     }
 }
 

@@ -1,7 +1,7 @@
 // Handlers on the official JavaScript SDK, and what they leave behind for the test to read. They do
 // what those in ../python/app.py do.
 
-import { withDurableExecution } from "@aws/durable-execution-sdk-js";
+import { StepError, StepSemantics, withDurableExecution } from "@aws/durable-execution-sdk-js";
 import { appendFileSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -46,6 +46,8 @@ export const everything = withDurableExecution(async ({ key, crash: crashes }, c
   await context.step("ask", noted(key, "ask"));
   const approval = await answer;
   const doubled = await context.invoke("double", process.env.DOUBLE, { n: 21 });
+  const below = { key: `${key}-chained`, steps: 4 };
+  const chained = await context.invoke("chain", process.env.CHAIN, below);
   const inside = await context.runInChildContext("child", async (inner) => {
     const one = await inner.step("child-one", noted(key, "child-one", () => 1));
     await inner.wait("child-pause", { seconds: 1 });
@@ -69,6 +71,7 @@ export const everything = withDurableExecution(async ({ key, crash: crashes }, c
     flaky,
     approval,
     doubled,
+    chained,
     inside,
     squares: squares.getResults(),
     both: both.getResults(),
@@ -85,6 +88,38 @@ export const chain = withDurableExecution(async ({ key, steps }, context) => {
     if (number % 10 === 9) await context.wait({ seconds: 1 });
   }
   return total;
+});
+
+// As `noted`, without a look at what others wrote.
+const written = (key, name, result) => async () => {
+  const line = (what) =>
+    appendFileSync(process.env.LEDGER, `${Date.now()} ${process.pid} ${key} ${name} ${what}\n`);
+  line("begin");
+  await sleep(10);
+  line("end");
+  return result;
+};
+
+const once = {
+  semantics: StepSemantics.AtMostOncePerRetry,
+  retryStrategy: () => ({ shouldRetry: false }),
+};
+
+// Steps that may run again when nobody heard of their end, and steps that never may.
+export const storm = withDurableExecution(async ({ key, steps }, context) => {
+  let total = 0;
+  let interrupted = 0;
+  for (let number = 0; number < steps; number += 1) {
+    total += await context.step(`link-${number}`, written(key, `link-${number}`, number));
+    try {
+      total += await context.step(`once-${number}`, written(key, `once-${number}`, number), once);
+    } catch (error) {
+      if (!(error instanceof StepError)) throw error;
+      interrupted += number;
+    }
+    if (number % 4 === 3) await context.wait({ seconds: 1 });
+  }
+  return { total, interrupted };
 });
 
 export const fails = withDurableExecution(async () => {

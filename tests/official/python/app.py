@@ -13,8 +13,11 @@ from aws_durable_execution_sdk_python.config import (
     Duration,
     JitterStrategy,
     StepConfig,
+    StepSemantics,
 )
+from aws_durable_execution_sdk_python.exceptions import StepError
 from aws_durable_execution_sdk_python.retries import (
+    RetryDecision,
     RetryStrategyConfig,
     create_retry_strategy,
 )
@@ -25,6 +28,10 @@ SOON = create_retry_strategy(
         initial_delay=Duration.from_seconds(1),
         jitter_strategy=JitterStrategy.NONE,
     )
+)
+ONCE = StepConfig(
+    step_semantics=StepSemantics.AT_MOST_ONCE_PER_RETRY,
+    retry_strategy=lambda _error, _attempt: RetryDecision.no_retry(),
 )
 
 
@@ -85,6 +92,7 @@ def everything(event, context: DurableContext):
     context.step(noted(key, "ask"), name="ask")
     approval = callback.result()
     doubled = context.invoke(os.environ["DOUBLE"], {"n": 21}, name="double")
+    chained = context.invoke(os.environ["CHAIN"], {"key": f"{key}-chained", "steps": 4}, name="chain")
 
     def child(inner: DurableContext):
         one = inner.step(noted(key, "child-one", lambda: 1), name="child-one")
@@ -109,6 +117,7 @@ def everything(event, context: DurableContext):
         "flaky": flaky,
         "approval": approval,
         "doubled": doubled,
+        "chained": chained,
         "inside": inside,
         "squares": squares,
         "both": both,
@@ -126,6 +135,46 @@ def chain(event, context: DurableContext):
         if number % 10 == 9:
             context.wait(Duration.from_seconds(1))
     return total
+
+
+@durable_execution
+def storm(event, context: DurableContext):
+    """Steps that may run again when nobody heard of their end, and steps that never may."""
+    total = interrupted = 0
+    for number in range(event["steps"]):
+        link, once = f"link-{number}", f"once-{number}"
+        total += context.step(written(event["key"], link, number), name=link)
+        try:
+            total += context.step(written(event["key"], once, number), name=once, config=ONCE)
+        except StepError:
+            interrupted += number
+        if number % 4 == 3:
+            context.wait(Duration.from_seconds(1))
+    return {"total": total, "interrupted": interrupted}
+
+
+def written(key, name, result):
+    """As `noted`, without a look at what others wrote."""
+
+    def body(_context):
+        for what in ("begin", "end"):
+            line = f"{int(time.time() * 1000)} {os.getpid()} {key} {name} {what}\n"
+            with open(os.environ["LEDGER"], "a", encoding="utf-8") as lines:
+                lines.write(line)
+            if what == "begin":
+                time.sleep(0.01)
+        return result
+
+    return body
+
+
+@durable_execution
+def load(event, context: DurableContext):
+    """Nothing but the SDK's own work: steps, and a wait in the middle."""
+    for number in range(event["steps"]):
+        context.step(lambda _context, number=number: number, name=f"step-{number}")
+        if number == event["steps"] // 2:
+            context.wait(Duration.from_seconds(1))
 
 
 @durable_execution

@@ -50,8 +50,8 @@ pub(crate) struct Identity {
     /// The region of AWS, and of signatures [env: AWS_REGION, AWS_DEFAULT_REGION]
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// A PEM file of certificates to trust besides the machine's.
-    #[arg(long, value_name = "FILE", env = "OUTLAST_CA")]
+    /// A PEM file of certificates to trust besides the machine's [env: OUTLAST_CA]
+    #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Send a token to http:// on another machine, where everybody on the way can read it [env: OUTLAST_ALLOW_PLAINTEXT=1]
     #[arg(long)]

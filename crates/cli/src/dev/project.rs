@@ -94,6 +94,7 @@ mod tests {
 
     fn dev(folder: &Path) -> Dev {
         Dev {
+            log: crate::arguments::LogLevel::Off,
             folder: folder.to_owned(),
             template: None,
             parameters: Vec::new(),

@@ -135,6 +135,8 @@ impl Forwarder {
                 Ok(answer) if tries > 1 && answer.status == StatusCode::BAD_REQUEST => {
                     return plain(StatusCode::ACCEPTED, &json!({"status": "OK"}));
                 }
+                // It is about to go, and will be back.
+                Ok(answer) if is_away(answer.status) && tries < tries_max => sleep(PAUSE).await,
                 Ok(answer) => return passed_on(answer),
                 Err(problem) if problem.cause != Cause::Unreachable || tries >= tries_max => {
                     return unavailable(&problem);
@@ -188,6 +190,16 @@ impl Forwarder {
             patience: (!is_next).then_some(PATIENCE),
         })
     }
+}
+
+/// Whether the server, or something before it, says that it cannot answer for now.
+fn is_away(status: StatusCode) -> bool {
+    [
+        StatusCode::BAD_GATEWAY,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::GATEWAY_TIMEOUT,
+    ]
+    .contains(&status)
 }
 
 fn passed_on(answer: Answer) -> Response<Full<Bytes>> {

@@ -390,10 +390,9 @@ fn an_endpoint_out_of_reach_ends_with_5_and_says_what_helps() {
     }
     let encrypted = outlast(&["ls", "--endpoint", "https://127.0.0.1:1"]);
     assert_eq!(encrypted.code, Some(5), "{encrypted:?}");
-    assert!(encrypted.stderr.contains("TLS"), "{encrypted:?}");
     let odd = outlast(&["ls", "--endpoint", "somewhere"]);
     assert_eq!(odd.code, Some(2));
-    assert!(odd.stderr.contains("http://127.0.0.1:4777"), "{odd:?}");
+    assert!(odd.stderr.contains("https://HOST[:PORT]"), "{odd:?}");
 }
 
 #[test]

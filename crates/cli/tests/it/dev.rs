@@ -98,3 +98,28 @@ fn without_a_project_it_says_what_it_looks_for() {
     let said = outlast(&["dev", at, "--listen", "0.0.0.0:0"]);
     assert!(said.stderr.contains("loopback only"), "{said:?}");
 }
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it waits for what another process prints"
+)]
+fn what_functions_print_is_kept_for_whoever_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let script = format!("echo it has begun\n{}", worker("1"));
+    fs::write(at.join("worker.sh"), script).unwrap();
+    let manifest = "[functions.shell]\ncommand = [\"bash\", \"worker.sh\"]\ntimeout = 20\n";
+    fs::write(at.join("outlast.toml"), manifest).unwrap();
+    let developing = develop(at);
+    let endpoint = format!("http://{}", developing.address);
+    for _ in 0..200 {
+        let shown = outlast(&["logs", "shell", "--endpoint", &endpoint]);
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        if shown.stdout.contains("it has begun") {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("nothing was kept");
+}

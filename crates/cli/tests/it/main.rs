@@ -18,6 +18,8 @@ mod handler;
 mod keys;
 mod new;
 #[cfg(unix)]
+mod secure;
+#[cfg(unix)]
 mod serve;
 #[cfg(unix)]
 mod stand;

@@ -171,3 +171,108 @@ fn ten_thousand_idle_connections_cost_little_memory() {
     let health = request(&address, "GET /health", "");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
 }
+
+const FUNCTIONS: &str = r#"{"slow": {"DurableConfig": {"ExecutionTimeout": 60}}, "mail": {}}"#;
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it measures another process")]
+fn a_signal_ends_it_at_once_although_workers_and_calls_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("functions.json"), FUNCTIONS).unwrap();
+    let (mut serving, address) = serve(folder.path(), &["--functions", "functions.json"]);
+    let start = "POST /2015-03-31/functions/slow:$LATEST/invocations HTTP/1.1\r\n\
+                 x-amz-invocation-type: Event";
+    let mut started = TcpStream::connect(&address).unwrap();
+    write!(
+        started,
+        "{start}\r\nhost: h\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    started.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    let mut asking = TcpStream::connect(&address).unwrap();
+    let next = "GET /functions/mail/2018-06-01/runtime/invocation/next HTTP/1.1";
+    write!(asking, "{next}\r\nhost: h\r\n\r\n").unwrap();
+    loop {
+        let health = request(&address, "GET /metrics", "");
+        let asked = health.contains("outlast_workers{function=\"mail\",version=\"$LATEST\"} 1");
+        let called =
+            health.contains("outlast_calls_waiting{function=\"slow\",version=\"$LATEST\"} 1");
+        if asked && called {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let begun = std::time::Instant::now();
+    let id = serving.0.id().to_string();
+    Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    assert_eq!(serving.0.wait().unwrap().code(), Some(0));
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+}
+
+#[test]
+fn it_says_what_it_does_as_far_as_it_is_asked_to_and_no_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = "a-token-that-nobody-may-read-anywhere";
+    let config = format!("[[tokens]]\nrole = \"viewer\"\ntoken = \"{token}\"\n");
+    std::fs::write(folder.path().join("outlast-server.toml"), config).unwrap();
+    for (level, expected) in [("debug", 2), ("info", 1), ("warn", 0)] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
+            .args([
+                "--json",
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--data",
+                "data",
+            ])
+            .args(["--config", "outlast-server.toml", "--log", level])
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let endpoint = serving["endpoint"].as_str().unwrap();
+        let address = endpoint.strip_prefix("http://").unwrap();
+        let arn = "arn:aws:lambda:us-east-1:000000000000:function:f:1%2Fdurable-execution%2Fn%2F0";
+        let state = format!(
+            "GET /2025-12-01/durable-executions/{arn}/state?CheckpointToken={token} HTTP/1.1\r\n\
+             authorization: Bearer {token}"
+        );
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "{state}\r\nhost: h\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+        request(address, "GET /health", "");
+        let id = child.id().to_string();
+        Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        child.wait().unwrap();
+        assert!(!said.contains(token), "{said}");
+        let lines: Vec<serde_json::Value> = said
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        assert_eq!(lines.len(), expected, "{level}: {said}");
+        if expected > 0 {
+            assert_eq!(lines[0]["level"], "INFO");
+            assert_eq!(lines[0]["operation"], "GetDurableExecutionState");
+            assert_eq!(lines[0]["error"], "AccessDeniedException");
+        }
+    }
+}

@@ -148,7 +148,7 @@ fn a_worker_says_who_it_is_and_a_function_that_is_not_there_is_refused() {
     assert!(
         refused
             .stderr
-            .contains("AccessDeniedException: no; give a token"),
+            .contains("AccessDeniedException: no; use a key or token"),
         "{refused:?}"
     );
     let head = asked.join().unwrap();

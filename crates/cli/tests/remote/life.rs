@@ -11,7 +11,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+};
 
 async fn double(ctx: Context, number: u32) -> Result<u32> {
     ctx.step("double", async |_| outlast::ok(number * 2)).await
@@ -177,6 +180,33 @@ async fn one_worker_runs_many_executions_at_once_but_no_more_than_it_may() {
         execution.result::<()>().await.unwrap();
     }
     assert_eq!(seen.load(Ordering::SeqCst), 5);
+    worker.shut_down().await;
+}
+
+#[tokio::test]
+async fn checkpoints_of_many_executions_travel_together() {
+    let count = async |ctx: Context, from: u32| {
+        let mut sum = from;
+        for _ in 0..5 {
+            sum = ctx.step("add", async |_| outlast::ok(sum + 1)).await?;
+        }
+        outlast::ok(sum)
+    };
+    let (_folder, server, worker) = serving(App::new().function("count", count)).await;
+    let mut clients = JoinSet::new();
+    for from in 0..100 {
+        let remote = server.remote.clone();
+        clients.spawn(async move {
+            let execution = remote.start("count", &from).await.unwrap();
+            assert_eq!(execution.result::<u32>().await.unwrap(), from + 5);
+        });
+    }
+    clients.join_all().await;
+    let metrics = server.metrics().await;
+    let mut together = metrics
+        .lines()
+        .filter(|line| line.contains("CheckpointMany"));
+    assert!(together.any(|line| !line.ends_with(" 0")), "{metrics}");
     worker.shut_down().await;
 }
 

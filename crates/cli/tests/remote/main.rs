@@ -19,6 +19,8 @@
 mod cloud;
 mod life;
 mod restart;
+mod roles;
+mod secure;
 mod server;
 
 #[path = "../../../sdk/tests/examples/agent.rs"]

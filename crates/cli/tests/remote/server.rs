@@ -1,6 +1,7 @@
 //! A server for one test.
 
 use outlast::{App, Remote, Worker};
+use outlast_http::{Call, Http, Options};
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
@@ -24,10 +25,19 @@ impl Drop for Server {
 impl Server {
     /// Starts a server on a folder and waits until it serves.
     pub(crate) fn begin(folder: &Path, listen: &str, more: &[&str]) -> Self {
+        Self::with(
+            folder,
+            &[&["--dev", "--listen", listen], more].concat(),
+            None,
+        )
+    }
+
+    /// Starts a server with these flags; clients of this process have this token.
+    pub(crate) fn with(folder: &Path, flags: &[&str], token: Option<&str>) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
-            .args(["--json", "serve", "--dev", "--listen", listen, "--data"])
+            .args(["--json", "serve", "--data"])
             .arg(folder)
-            .args(more)
+            .args(flags)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -36,7 +46,11 @@ impl Server {
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
         let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
-        let remote = Remote::new(serving["endpoint"].as_str().unwrap()).unwrap();
+        let endpoint = serving["endpoint"].as_str().unwrap();
+        let remote = match token {
+            Some(token) => Remote::with_token(endpoint, token).unwrap(),
+            None => Remote::new(endpoint).unwrap(),
+        };
         Self { child, remote }
     }
 
@@ -44,6 +58,15 @@ impl Server {
     pub(crate) fn address(&self) -> String {
         let endpoint = self.remote.endpoint();
         endpoint.strip_prefix("http://").unwrap().to_owned()
+    }
+
+    /// What it has counted.
+    pub(crate) async fn metrics(&self) -> String {
+        let endpoint = self.remote.endpoint().parse().unwrap();
+        let http = Http::new(&Options::new(endpoint)).unwrap();
+        let call = Call::get(http.uri("/metrics").unwrap());
+        let reply = http.send(&call).await.unwrap();
+        String::from_utf8(reply.body.to_vec()).unwrap()
     }
 
     /// Ends it as a crash would.

@@ -12,7 +12,7 @@ use outlast_core::{
     },
 };
 use outlast_engine::{
-    Engine, Options, Parts, Registered, WeakEngine,
+    Engine, Options, Parts, Registered, Started, WeakEngine,
     clock::EngineClock,
     execution_id,
     invoker::{BoxFuture, Call, Invoker},
@@ -32,6 +32,8 @@ pub(crate) enum Deed {
     Nothing,
     /// Sleeps, then ends.
     Sleep { seconds: u32 },
+    /// Never answers.
+    Never,
     /// Never answers its first call.
     Hang,
     /// Dies at its first call, and waits for news of its second.
@@ -93,9 +95,14 @@ pub(crate) fn crash(engine: &Engine, store: &MemoryStore) -> Arc<MemoryStore> {
 }
 
 pub(crate) async fn start(engine: &Engine, name: &str) -> ExecutionId {
+    start_named(engine, name, None).await.execution
+}
+
+/// Starts an execution under a name of its own.
+pub(crate) async fn start_named(engine: &Engine, name: &str, own: Option<&str>) -> Started {
     let start = Start {
         function: function(name),
-        name: None,
+        name: own.map(Into::into),
         input: None,
         config: config(),
         synchronous: false,
@@ -104,7 +111,7 @@ pub(crate) async fn start(engine: &Engine, name: &str) -> ExecutionId {
         client_context: None,
         parent: None,
     };
-    engine.start(start).await.unwrap().execution
+    engine.start(start).await.unwrap()
 }
 
 fn function(name: &str) -> Function {
@@ -134,6 +141,7 @@ impl Invoker for Host {
             let done = Outcome::Output(InvocationOutput::succeeded(None));
             match self.deed {
                 Deed::Nothing => done,
+                Deed::Never => std::future::pending().await,
                 Deed::Hang if self.calls.lock().unwrap().len() == 1 => std::future::pending().await,
                 Deed::Hang => done,
                 Deed::Watch => match self.first.set(call.invocation_id.clone()) {

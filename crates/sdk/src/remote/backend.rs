@@ -3,8 +3,10 @@
 use super::{
     answer::json,
     api::{Api, Repeat, push_encoded},
+    convoy::{Convoy, Travels, accepted},
 };
 use crate::backend::{Abilities, Backend, BackendError, BoxFuture};
+use bytes::Bytes;
 use hyper::Uri;
 use outlast_core::{
     limits,
@@ -14,7 +16,7 @@ use outlast_http::Call;
 use serde::Deserialize;
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -32,6 +34,8 @@ const NEWS_PAUSE: Duration = Duration::from_secs(1);
 /// The right to write to one execution, for one invocation.
 pub(super) struct RemoteBackend {
     api: Api,
+    convoy: Arc<Convoy>,
+    arn: Box<str>,
     /// Where checkpoints go, made once.
     checkpoints: Uri,
     state: String,
@@ -49,7 +53,12 @@ struct Changed {
 
 impl RemoteBackend {
     /// For the invocation that begins with this token.
-    pub(super) fn new(api: Api, arn: &str, token: &str) -> Result<Self, BackendError> {
+    pub(super) fn new(
+        api: Api,
+        convoy: Arc<Convoy>,
+        arn: &str,
+        token: &str,
+    ) -> Result<Self, BackendError> {
         // An ARN has nothing in it that a path cannot have, and the server reads it as it is.
         let execution = format!("/2025-12-01/durable-executions/{arn}");
         let mut changed =
@@ -62,8 +71,26 @@ impl RemoteBackend {
             changed: api.uri(&changed)?,
             requests: AtomicU64::new(0),
             last: Mutex::new(Instant::now()),
+            arn: arn.into(),
+            convoy,
             api,
         })
+    }
+
+    /// Writes with others, or alone if there are none or that is how it must be.
+    async fn write(&self, body: Bytes) -> Result<CheckpointResponse, BackendError> {
+        let _place = match self.convoy.board(&self.arn, &body) {
+            Travels::Alone(place) => place,
+            Travels::Together(answered) => {
+                let line = answered.await.ok();
+                if let Some(response) = line.and_then(|line| accepted(&line)) {
+                    return Ok(response);
+                }
+                None
+            }
+        };
+        let call = Call::post(self.checkpoints.clone(), body);
+        json(&self.api.ask(&call, Repeat::Always).await?)
     }
 
     fn note(&self) {
@@ -97,10 +124,9 @@ impl Backend for RemoteBackend {
                 .get_or_insert_with(|| number.to_string());
             let body = serde_json::to_vec(&request)
                 .map_err(|error| BackendError::transport(error.to_string()))?;
-            let call = Call::post(self.checkpoints.clone(), body);
-            let reply = self.api.ask(&call, Repeat::Always).await;
+            let response = self.write(body.into()).await;
             self.note();
-            json(&reply?)
+            response
         })
     }
 

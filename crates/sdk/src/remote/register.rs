@@ -14,38 +14,44 @@ use outlast_core::wire::DurableConfig;
 use outlast_http::Call;
 use serde::{Deserialize, Serialize};
 
-/// Seconds that one invocation may take: as long as the server lets it.
+/// Seconds that one invocation of a new function may take: as long as the server lets it.
 pub(super) const TIMEOUT_SECONDS: u32 = 900;
 
-/// What a worker wants of its function.
+/// A function that is not there yet.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Wanted<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    function_name: Option<&'a str>,
+struct New<'a> {
+    function_name: &'a str,
     timeout: u32,
-    durable_config: DurableConfig,
+    #[serde(flatten)]
+    own: Own<'a>,
+}
+
+/// What a worker says of its function.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Own<'a> {
+    durable_config: &'a DurableConfig,
+    /// The same once more, and changed by workers only: how they tell what somebody else changed.
+    worker_config: &'a DurableConfig,
 }
 
 /// What the server knows of a function.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Known {
-    timeout: Option<u32>,
     durable_config: Option<DurableConfig>,
+    worker_config: Option<DurableConfig>,
     invoke_endpoint: Option<String>,
 }
 
-/// Makes a function known, or as it is here if it is known otherwise. Only its `$LATEST`.
+/// Makes a function known, or its durable settings as they are here if nobody but workers has
+/// changed them. Everything else is an operator's to say. Only its `$LATEST`.
 pub(super) async fn register(api: &Api, function: &Function) -> Result<()> {
     let name = function.name();
-    let mut wanted = Wanted {
-        function_name: Some(name),
-        timeout: TIMEOUT_SECONDS,
-        durable_config: function.durable_config(),
-    };
+    let wanted = function.durable_config();
     let Some(known) = known(api, name).await? else {
-        return create(api, &wanted).await;
+        return create(api, name, &wanted).await;
     };
     if let Some(endpoint) = known.invoke_endpoint {
         return Err(unusable(
@@ -59,17 +65,43 @@ pub(super) async fn register(api: &Api, function: &Function) -> Result<()> {
             "the server has an ordinary function of that name; delete it there first",
         ));
     };
-    if known.timeout == Some(wanted.timeout) && config == wanted.durable_config {
+    if config == wanted {
         return Ok(());
     }
-    wanted.function_name = None;
+    if known.worker_config.as_ref() != Some(&config) {
+        tracing::info!(
+            function = name,
+            "an operator has configured the function: the server's durable settings count"
+        );
+        return Ok(());
+    }
+    update(api, name, &wanted).await
+}
+
+/// Changes the durable settings of a function, if the worker may.
+async fn update(api: &Api, name: &str, wanted: &DurableConfig) -> Result<()> {
     let path = format!("{}/configuration", encoded(name));
-    let mut call = Call::post(uri(api, &path)?, body(&wanted)?);
+    let mut call = Call::post(uri(api, &path)?, body(&own(wanted))?);
     call.method = Method::PUT;
-    api.ask(&call, Repeat::Always)
-        .await
-        .map(drop)
-        .map_err(refused)
+    match api.ask(&call, Repeat::Always).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.status == Some(403) => {
+            tracing::warn!(
+                function = name,
+                "the durable settings of the function have changed here; they change on the server \
+                 when an admin updates it, or a worker with an admin's token starts"
+            );
+            Ok(())
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn own(config: &DurableConfig) -> Own<'_> {
+    Own {
+        durable_config: config,
+        worker_config: config,
+    }
 }
 
 async fn known(api: &Api, name: &str) -> Result<Option<Known>> {
@@ -81,12 +113,26 @@ async fn known(api: &Api, name: &str) -> Result<Option<Known>> {
     }
 }
 
-async fn create(api: &Api, wanted: &Wanted<'_>) -> Result<()> {
-    let call = Call::post(uri(api, "")?, body(wanted)?);
+async fn create(api: &Api, name: &str, config: &DurableConfig) -> Result<()> {
+    let new = New {
+        function_name: name,
+        timeout: TIMEOUT_SECONDS,
+        own: own(config),
+    };
+    let body = body(&new)?;
+    let call = Call::post(uri(api, "")?, body.clone());
     match api.ask(&call, Repeat::Always).await {
         Ok(_) => Ok(()),
         // Another worker of the same program was quicker.
         Err(error) if error.status == Some(409) => Ok(()),
+        Err(error) if error.status == Some(403) => {
+            let file = String::from_utf8_lossy(&body).into_owned();
+            let why = format!(
+                "the server does not know it, and this token's role may not make it; an admin does \
+                 with `outlast functions create FILE`, and this in the file: {file}"
+            );
+            Err(unusable(name, &why))
+        }
         Err(error) => Err(refused(error)),
     }
 }
@@ -97,7 +143,7 @@ fn uri(api: &Api, tail: &str) -> Result<hyper::Uri> {
     api.uri(&path).map_err(|error| refused(error.into()))
 }
 
-fn body(wanted: &Wanted<'_>) -> Result<Vec<u8>> {
+fn body(wanted: &impl Serialize) -> Result<Vec<u8>> {
     let unwritable = |error: serde_json::Error| BackendError::transport(error.to_string());
     serde_json::to_vec(wanted).map_err(|error| refused(unwritable(error)))
 }

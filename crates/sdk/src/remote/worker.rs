@@ -9,6 +9,7 @@ use super::{
     answer::accepted,
     api::{Api, Repeat, encoded},
     backend::RemoteBackend,
+    convoy::Convoy,
     register::{TIMEOUT_SECONDS, register},
 };
 use crate::{
@@ -84,6 +85,7 @@ impl Worker {
             register(api, function).await?;
         }
         let tasks = Arc::<Tasks>::default();
+        let convoy = Convoy::new(api.clone());
         let serving = app.functions.into_iter().map(|function| {
             let name = encoded(function.name());
             Arc::new(Serving {
@@ -93,6 +95,7 @@ impl Worker {
                 base: format!("/functions/{name}/2018-06-01/runtime/invocation"),
                 function,
                 api: api.clone(),
+                convoy: convoy.clone(),
                 tasks: tasks.clone(),
                 askers: AtomicUsize::new(0),
                 asking: AtomicUsize::new(0),
@@ -178,6 +181,7 @@ impl Owned {
 struct Serving {
     function: Function,
     api: Api,
+    convoy: Arc<Convoy>,
     /// The path of the function's invocations.
     base: String,
     places: Arc<Semaphore>,
@@ -288,7 +292,8 @@ impl Serving {
             ErrorObject::new("ProtocolError", message)
         })?;
         let (arn, token) = (&input.durable_execution_arn, &input.checkpoint_token);
-        let Ok(backend) = RemoteBackend::new(self.api.clone(), arn, token) else {
+        let backend = RemoteBackend::new(self.api.clone(), self.convoy.clone(), arn, token);
+        let Ok(backend) = backend else {
             return Err(not_durable());
         };
         let deadline = reply.header(&DEADLINE).and_then(|text| text.parse().ok());

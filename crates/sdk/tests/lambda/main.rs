@@ -4,6 +4,9 @@
 
 // Test code throughout, also outside of test functions.
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "handlers are written as in a library")]
+mod examples;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod program;

@@ -159,19 +159,7 @@ impl Api {
         match kind {
             Kind::DryRun => Ok(empty(StatusCode::NO_CONTENT)),
             Kind::Event => {
-                let Ok(place) = self.background.clone().try_acquire_owned() else {
-                    let message = "too many asynchronous calls are under way";
-                    return Err(ApiError::of(Code::TooManyRequests, message));
-                };
-                let calling = async move {
-                    let outcome = registered.call_plain(call).await;
-                    if let InvokeOutcome::Failed(error) | InvokeOutcome::TimedOut(error) = outcome {
-                        let function = &registered.function.name;
-                        tracing::warn!(%function, %error, "an asynchronous call failed");
-                    }
-                    drop(place);
-                };
-                drop(tokio::runtime::Handle::current().spawn(calling));
+                self.events.accept(call).await?;
                 Ok(empty(StatusCode::ACCEPTED))
             }
             Kind::RequestResponse => Ok(match registered.call_plain(call).await {

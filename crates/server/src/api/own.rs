@@ -3,12 +3,13 @@
 use super::{Api, callback::payload, execution::writable, number};
 use crate::{
     answer::{Answer, Answered, empty, json},
+    catalogue::RuntimeRequest,
     error::ApiError,
     metrics::Known,
     route::{OwnAction, Query, RouteError},
 };
 use bytes::Bytes;
-use hyper::{Request, StatusCode, body::Incoming};
+use hyper::{Method, StatusCode};
 use outlast_core::{
     arn::FunctionReference,
     delivery::Arrival,
@@ -108,9 +109,10 @@ impl Api {
         let token = token.ok_or_else(|| ApiError::validation("CheckpointToken is missing"))?;
         let limit = poll_limit(query)?;
         let changing = self.engine.changed_since(execution, &token);
-        let changed = match tokio::time::timeout(limit, changing).await {
-            Ok(changed) => changed.map(|()| true)?,
-            Err(_) => false,
+        let changed = tokio::select! {
+            changed = changing => changed.map(|()| true)?,
+            () = tokio::time::sleep(limit) => false,
+            () = self.ending() => false,
         };
         json(StatusCode::OK, &Changed { changed })
     }
@@ -170,16 +172,23 @@ impl Api {
         let known = Known {
             health: self.engine.health(),
             functions: self.catalogue.names().len(),
+            events: self.events.len(),
             backlogs: self.catalogue.backlogs(),
         };
         crate::answer::metrics(self.metrics.text(&known))
     }
 
     /// Hands a request of the Lambda Runtime API to whoever hosts the function.
-    pub(super) async fn runtime(&self, function: &str, request: Request<Incoming>) -> Answered {
+    pub(super) async fn runtime(&self, function: &str, request: RuntimeRequest) -> Answered {
         let reference: FunctionReference = function.parse()?;
+        // What workers report is always taken.
+        let waits = request.method() == Method::GET;
         let serving = self.catalogue.runtime(&reference, request)?;
         match serving {
+            Some(serving) if waits => tokio::select! {
+                answer = serving => Ok(answer),
+                () = self.ending() => Err(ApiError::unavailable("the server is shutting down")),
+            },
             Some(serving) => Ok(serving.await),
             None => Err(RouteError::Unknown.into()),
         }

@@ -53,7 +53,7 @@ const TABLE: &str = "
     ListFunctions                         v o . a
     GetFunction                           v o . a
     DeleteFunction                        . . . a
-    GetFunctionConfiguration              v o . a
+    GetFunctionConfiguration              v o w a
     UpdateFunctionConfiguration           . . . a
     UpdateFunctionCode                    . . . a
     PublishVersion                        . . . a
@@ -63,6 +63,7 @@ const TABLE: &str = "
     GetAlias                              v o . a
     UpdateAlias                           . . . a
     DeleteAlias                           . . . a
+    CheckpointMany                        . . w a
     Why                                   v o . a
     Resume                                . o . a
     Fail                                  . o . a

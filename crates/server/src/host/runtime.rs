@@ -48,6 +48,7 @@ use route::Route;
 use state::{Asked, Handover, Reported, State, Ticket, Work};
 use std::{
     fmt,
+    future::Future,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -55,7 +56,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     time::{Instant, sleep_until},
 };
 
@@ -103,6 +104,7 @@ pub struct RuntimeHost {
     random: Arc<dyn Random>,
     state: Mutex<State>,
     announced: Announced,
+    closed: watch::Sender<bool>,
 }
 
 impl RuntimeHost {
@@ -116,6 +118,7 @@ impl RuntimeHost {
             random,
             state: Mutex::default(),
             announced: Announced::default(),
+            closed: watch::Sender::new(false),
         })
     }
 
@@ -132,6 +135,19 @@ impl RuntimeHost {
     /// Lets invocations that workers get from now on take so long.
     pub fn set_timeout(&self, timeout: Duration) {
         self.timeout_ms.store(millis(timeout), Ordering::Relaxed);
+    }
+
+    /// Durable calls no longer wait here for a worker: whoever makes them is about to end. What
+    /// workers have goes on.
+    pub fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Resolves when the host was closed.
+    pub(crate) async fn closed(&self) {
+        let mut closed = self.closed.subscribe();
+        // The sender is a field of this: it cannot be gone.
+        let _ = closed.wait_for(|closed| *closed).await;
     }
 
     /// How much there is to do, and who does it.
@@ -209,6 +225,8 @@ impl RuntimeHost {
             .unwrap_or_default();
         let how = String::from_utf8_lossy(how);
         if let Some(worker) = self.announced.remove(id) {
+            let function = &self.settings.function.name;
+            tracing::info!(%function, worker = id, ?how, "a worker ended");
             worker.died(&how);
             if !worker.has_polled() && !worker.start_failed() {
                 let error = ErrorObject::new(error_type::RUNTIME_EXIT, how);
@@ -388,8 +406,8 @@ impl RuntimeHost {
         }
     }
 
-    /// One call, from its place in the line to its end.
-    async fn call(&self, call: NewCall) -> Ending {
+    /// One call, from its place in the line to its end. It leaves the line when `until` resolves.
+    async fn call(&self, call: NewCall, until: impl Future<Output = ()>) -> Ending {
         let (handed, mut handover) = oneshot::channel();
         let (ended, mut ending) = oneshot::channel();
         let work = Work::new(call, handed, ended);
@@ -407,6 +425,10 @@ impl RuntimeHost {
             biased;
             ended = &mut ending => return ended.unwrap_or_else(|_| lost()),
             handover = &mut handover => handover,
+            () = until => {
+                let message = "the server ended before a worker asked for the call";
+                return Ending::NotStarted(ErrorObject::new("ServiceException", message));
+            }
         };
         let Ok(handover) = handover else {
             return ending.await.unwrap_or_else(|_| lost());
@@ -440,7 +462,7 @@ impl Invoker for RuntimeHost {
                 trace: call.trace,
                 client_context: call.client_context.map(|context| readable(&context)),
             };
-            self.call(call).await.durable()
+            self.call(call, self.closed()).await.durable()
         })
     }
 
@@ -454,7 +476,8 @@ impl Invoker for RuntimeHost {
                 trace: call.trace.map(Into::into),
                 client_context: call.client_context.map(|context| readable(&context.into())),
             };
-            self.call(call).await.plain()
+            // It is called once: whoever made the call repeats it, if anybody does.
+            self.call(call, std::future::pending()).await.plain()
         })
     }
 }

@@ -1,12 +1,18 @@
 //! Calls of Lambda Invoke API targets, with a server that answers as told.
 
 use crate::stand::{call, failure, function, plain, spawn};
+use hyper::{HeaderMap, Method, header::HeaderName};
 use outlast_core::{Outcome, intent::InvokeOutcome};
 use outlast_engine::invoker::{BoxFuture, Invoker as _};
+use outlast_http::{
+    Keys, Secret,
+    sigv4::{Claim, Message},
+};
 use outlast_server::host::push::{
     PushHost, Settings, Target,
     address::AddressPolicy,
     connect::{BoxStream, Connector, Network},
+    signing::Signing,
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -214,4 +220,106 @@ async fn a_plain_function_gives_its_result_or_its_error() {
             (outcome, _) => panic!("{outcome:?} is not {expected:?}"),
         }
     }
+}
+
+/// A target with a certificate for `localhost`: takes one request, answers, gives what it read.
+async fn encrypted(folder: &std::path::Path) -> (SocketAddr, JoinHandle<String>) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.join("ca.pem"), made.cert.pem()).unwrap();
+    let key = made.signing_key.serialize_der();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let Ok(mut stream) = acceptor.accept(stream).await else {
+            return String::new();
+        };
+        let mut read = Vec::new();
+        while !read.ends_with(b"}") {
+            let mut part = [0; 1_024];
+            let bytes = stream.read(&mut part).await.unwrap();
+            assert_ne!(bytes, 0, "closed");
+            read.extend_from_slice(&part[..bytes]);
+        }
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"Status\":\"PENDING\"}";
+        stream.write_all(answer).await.unwrap();
+        stream.flush().await.unwrap();
+        String::from_utf8(read).unwrap()
+    });
+    (address, served)
+}
+
+/// Calls the target at `localhost` and this port, with these keys.
+async fn called(port: u16, ca: Option<std::path::PathBuf>, keys: Option<Keys>) -> Outcome {
+    let target = Target::new(&format!("https://localhost:{port}"), "order:live").unwrap();
+    let signing = keys.map(|keys| Signing::new(vec!["localhost".to_owned()], keys, None));
+    let settings = Settings {
+        function: function(),
+        timeout: Duration::from_secs(10),
+        slack: Duration::ZERO,
+        signer: signing.and_then(|signing| signing.signer(&target)),
+        target,
+    };
+    let policy = Arc::new(AddressPolicy::with_loopback());
+    let host = PushHost::new(settings, policy, Arc::new(Network::new(ca)));
+    host.invoke(call("id-1")).await
+}
+
+#[tokio::test]
+async fn a_target_is_called_over_tls_and_what_is_sent_is_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (address, served) = encrypted(folder.path()).await;
+    let secret = Secret::new("a secret");
+    let keys = Keys {
+        id: "AKIDEXAMPLE".to_owned(),
+        secret: secret.clone(),
+        session: Some(Secret::new("session")),
+    };
+    let ca = Some(folder.path().join("ca.pem"));
+    let outcome = called(address.port(), ca, Some(keys)).await;
+    assert_eq!(
+        outcome,
+        Outcome::Answered(br#"{"Status":"PENDING"}"#.to_vec())
+    );
+    let request = served.await.unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let mut headers = HeaderMap::new();
+    for line in head.lines().skip(1) {
+        let (name, value) = line.split_once(": ").unwrap();
+        let name: HeaderName = name.parse().unwrap();
+        headers.append(name, value.parse().unwrap());
+    }
+    let authorization = headers["authorization"].to_str().unwrap().to_owned();
+    let claim = Claim::parse(&authorization).unwrap();
+    assert_eq!(claim.key_id, "AKIDEXAMPLE");
+    let message = Message {
+        method: &Method::POST,
+        path: "/2015-03-31/functions/order%3Alive/invocations",
+        query: "",
+        body: body.as_bytes(),
+    };
+    assert_eq!(claim.check(&headers, outlast_http::now()), Ok(()));
+    assert_eq!(claim.verify(&message, &headers, &secret), Ok(()));
+}
+
+#[tokio::test]
+async fn a_target_that_nobody_vouches_for_is_not_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let (address, served) = encrypted(folder.path()).await;
+    let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let file = folder.path().join("other.pem");
+    std::fs::write(&file, other.cert.pem()).unwrap();
+    let outcome = called(address.port(), Some(file), None).await;
+    let error = format!("{outcome:?}");
+    assert!(error.contains("OUTLAST_CA"), "{error}");
+    assert_eq!(served.await.unwrap(), "", "nothing was sent");
 }

@@ -1,8 +1,8 @@
-//! A client in a few lines: one request per connection, whole answers.
+//! A client in a few lines: one request per connection or many, whole answers.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -28,25 +28,18 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Reply {
+        let mut line = self.line().await;
+        line.send(method, path, headers, body).await
+    }
+
+    /// A connection that is kept.
+    pub(crate) async fn line(self) -> Line {
         let stream = TcpStream::connect(self.0).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .unwrap();
         drop(tokio::runtime::Handle::current().spawn(connection));
-        let mut request = Request::builder().method(method).uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request
-            .header("host", "outlast")
-            .body(Full::new(body.into()));
-        let response = sender.send_request(request.unwrap()).await.unwrap();
-        let (parts, body) = response.into_parts();
-        Reply {
-            status: parts.status,
-            headers: parts.headers,
-            body: body.collect().await.unwrap().to_bytes(),
-        }
+        Line(sender)
     }
 
     pub(crate) async fn get(self, path: &str) -> Reply {
@@ -63,6 +56,44 @@ impl Client {
 
     pub(crate) async fn delete(self, path: &str) -> Reply {
         self.send(Method::DELETE, path, &[], "").await
+    }
+}
+
+/// One connection, for one request after the other.
+pub(crate) struct Line(SendRequest<Full<Bytes>>);
+
+impl Line {
+    pub(crate) async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Reply {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request
+            .header("host", "outlast")
+            .body(Full::new(body.into()));
+        self.0.ready().await.unwrap();
+        let response = self.0.send_request(request.unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        Reply {
+            status: parts.status,
+            headers: parts.headers,
+            body: body.collect().await.unwrap().to_bytes(),
+        }
+    }
+}
+
+impl Line {
+    /// Resolves when the server closes the connection.
+    pub(crate) async fn closed(&mut self) {
+        while !self.0.is_closed() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
     }
 }
 

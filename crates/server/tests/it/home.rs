@@ -65,15 +65,13 @@ impl Home {
 
     /// A server without functions, with these hosts.
     pub(crate) async fn hosted(hosts: Arc<dyn Hosts>) -> Self {
+        Self::hosted_with(hosts, Options::default()).await
+    }
+
+    pub(crate) async fn hosted_with(hosts: Arc<dyn Hosts>, options: Options) -> Self {
         let store = Arc::new(MemoryStore::new());
         let guard = (Access::open(), None);
-        Self::made_of(
-            store,
-            Options::default(),
-            guard,
-            (Scripts::default(), hosts),
-        )
-        .await
+        Self::made_of(store, options, guard, (Scripts::default(), hosts)).await
     }
 
     /// A server that lets only some in, perhaps encrypted.

@@ -6,6 +6,7 @@ use hyper::Method;
 use outlast_core::{Start, wire::ExecutionStatus};
 use outlast_engine::{clock::EngineClock, random::Seeded, store::Query};
 use outlast_server::{
+    Options,
     host::push::{address::AddressPolicy, connect::Network},
     hosting::{Hosting, INVOCATIONS_MAX_DEFAULT, Parts},
 };
@@ -27,10 +28,11 @@ fn hosting() -> Arc<Hosting> {
 /// A worker that answers with who it is and what it got, again and again.
 fn worker(address: SocketAddr, prefix: &'static str) -> JoinHandle<()> {
     let base = format!("{prefix}/2018-06-01/runtime/invocation");
-    let client = Client(address);
     let working = async move {
+        let mut line = Client(address).line().await;
         loop {
-            let next = client.get(&format!("{base}/next")).await;
+            let path = format!("{base}/next");
+            let next = line.send(Method::GET, &path, &[], "").await;
             if next.status != 200 {
                 return;
             }
@@ -44,8 +46,9 @@ fn worker(address: SocketAddr, prefix: &'static str) -> JoinHandle<()> {
                 }
                 None => json!([prefix, input]),
             };
-            let reply = client.post(&format!("{base}/{id}/response"), answer).await;
-            assert_eq!(reply.status, 202);
+            let path = format!("{base}/{id}/response");
+            let reply = line.send(Method::POST, &path, &[], answer.to_string());
+            assert_eq!(reply.await.status, 202);
         }
     };
     tokio::runtime::Handle::current().spawn(working)
@@ -233,4 +236,71 @@ async fn functions_without_workers_starve_nobody_and_finish_once_workers_come() 
     for (_, head) in ended {
         assert_eq!(head.status, ExecutionStatus::Succeeded);
     }
+}
+
+#[tokio::test]
+async fn a_workers_connection_may_be_idle_while_its_handler_runs_and_others_may_not() {
+    let options = Options {
+        header_timeout: Duration::from_millis(100),
+        ..Options::default()
+    };
+    let home = Home::hosted_with(hosting(), options).await;
+    home.configure("g", json!({})).await;
+    let called = async { home.invoke("g", &[], "5".into()).await.ok(200) };
+    let working = async {
+        let mut line = home.client.line().await;
+        let base = "/functions/g/2018-06-01/runtime/invocation";
+        let next = line
+            .send(Method::GET, &format!("{base}/next"), &[], "")
+            .await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let id = next.header("lambda-runtime-aws-request-id").unwrap();
+        let path = format!("{base}/{id}/response");
+        let reply = line.send(Method::POST, &path, &[], "6").await;
+        assert_eq!(reply.status, 202);
+    };
+    let (answer, ()) = tokio::join!(called, working);
+    assert_eq!(answer, 6);
+    let mut other = home.client.line().await;
+    other.send(Method::GET, "/health", &[], "").await.ok(200);
+    tokio::time::timeout(Duration::from_secs(5), other.closed())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn the_end_waits_for_nobody_who_only_waits_for_news() {
+    let hosting = hosting();
+    let home = Home::hosted(hosting.clone()).await;
+    home.configure("f", json!({"DurableConfig": {"ExecutionTimeout": 60}}))
+        .await;
+    home.configure("g", json!({})).await;
+    let event = [("x-amz-invocation-type", "Event")];
+    // One call waits for a worker, and one worker for a call.
+    home.invoke("f:$LATEST", &event, "1".into()).await.ok(202);
+    home.eventually(async || (home.engine.health().invocations == 1).then_some(()))
+        .await;
+    let client = home.client;
+    let asking = async move {
+        let path = "/functions/g/2018-06-01/runtime/invocation/next";
+        client.get(path).await
+    };
+    let living = async move {
+        let path = "/functions/g/2018-06-01/worker/w1?WaitSeconds=50";
+        client.get(path).await
+    };
+    let runtime = tokio::runtime::Handle::current();
+    let (asking, living) = (runtime.spawn(asking), runtime.spawn(living));
+    home.eventually(async || {
+        let host = hosting.runtimes().get("g", "$LATEST")?;
+        (host.backlog().asking == 1).then_some(())
+    })
+    .await;
+    let begun = tokio::time::Instant::now();
+    let engine = home.engine.clone();
+    tokio::join!(engine.shut_down(), async { hosting.close() });
+    assert_eq!(asking.await.unwrap().status, 503);
+    home.close().await;
+    living.await.unwrap().refused(503, "ServiceException");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{begun:?}");
 }

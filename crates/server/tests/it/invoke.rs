@@ -5,7 +5,7 @@ use hyper::Method;
 use outlast_core::limits::{EVENT_INPUT_BYTES_MAX, REQUEST_INPUT_BYTES_MAX};
 use outlast_server::Options;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const EVENT: (&str, &str) = ("x-amz-invocation-type", "Event");
 const DRY_RUN: (&str, &str) = ("x-amz-invocation-type", "DryRun");
@@ -237,7 +237,13 @@ async fn wrong_headers_are_refused_and_start_nothing() {
             &*long,
             "InvalidParameterValueException",
         ),
+        (
+            "x-amz-durable-execution-name",
+            "",
+            "InvalidParameterValueException",
+        ),
         ("x-amz-tenant-id", "a\tb", "InvalidParameterValueException"),
+        ("x-amz-tenant-id", "", "InvalidParameterValueException"),
     ] {
         let reply = home.play(&[(name, value)], json!([{"return": 1}])).await;
         reply.refused(400, error);
@@ -410,4 +416,97 @@ async fn a_caller_who_disconnects_changes_nothing() {
         (running["DurableExecutions"] == json!([])).then_some(())
     })
     .await;
+}
+
+/// How often ordinary functions were called.
+fn calls(home: &Home) -> usize {
+    home.scripts.calls.lock().unwrap().len()
+}
+
+async fn called(home: &Home, times: usize) {
+    home.eventually(async || (calls(home) >= times).then_some(()))
+        .await;
+}
+
+/// What is kept in the first place for a call that nobody waits for.
+fn kept(home: &Home) -> Value {
+    let kept = home.engine.setting("event/0").unwrap().unwrap_or_default();
+    serde_json::from_slice(&kept).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_call_that_was_accepted_is_made_again_after_a_crash() {
+    let home = Home::new().await;
+    let tenant = ("x-amz-tenant-id", "blue");
+    let hang = r#"{"hang": 1}"#.to_owned();
+    home.invoke("plain", &[EVENT, tenant], hang).await.ok(202);
+    called(&home, 1).await;
+    let store = Arc::new(home.store.crash());
+    home.engine.abandon();
+    let home = Home::on(store, Options::default()).await;
+    called(&home, 1).await;
+    let call = home.scripts.calls.lock().unwrap()[0].clone();
+    assert_eq!(call["tenant"], "blue");
+    assert_eq!(kept(&home)["input"], r#"{"hang": 1}"#);
+}
+
+#[tokio::test]
+async fn a_call_that_was_made_is_not_made_again() {
+    let home = Home::new().await;
+    home.invoke("plain", &[EVENT], "{}".into()).await.ok(202);
+    home.eventually(async || (calls(&home) == 1 && kept(&home).is_null()).then_some(()))
+        .await;
+    let store = Arc::new(home.store.crash());
+    home.engine.abandon();
+    let home = Home::on(store, Options::default()).await;
+    // A second one takes the place of the first.
+    home.invoke("plain", &[EVENT], "{}".into()).await.ok(202);
+    home.eventually(async || (calls(&home) == 1 && kept(&home).is_null()).then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn a_function_that_fails_is_called_twice_more_also_across_a_crash() {
+    let options = |pause| Options {
+        event_retries: vec![Duration::ZERO, pause],
+        ..Options::default()
+    };
+    let home = Home::with(options(Duration::from_secs(3_600))).await;
+    let raise = r#"{"raise": "bad"}"#.to_owned();
+    home.invoke("plain", &[EVENT], raise).await.ok(202);
+    home.eventually(async || (kept(&home)["failures"] == 2).then_some(()))
+        .await;
+    assert_eq!(calls(&home), 2);
+    let due = kept(&home)["due_ms"].as_u64().unwrap();
+    assert!(due >= home.engine.now().as_millis() + 3_500_000);
+    // A crash; and an hour, which nobody wants to wait for here.
+    let mut stored = kept(&home);
+    stored["due_ms"] = 0.into();
+    let changed = stored.to_string().into_bytes();
+    home.engine.put_setting("event/0", changed).await.unwrap();
+    let store = Arc::new(home.store.crash());
+    home.engine.abandon();
+    let home = Home::on(store, options(Duration::ZERO)).await;
+    home.eventually(async || (calls(&home) == 1 && kept(&home).is_null()).then_some(()))
+        .await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(calls(&home), 1);
+}
+
+#[tokio::test]
+async fn one_function_takes_a_quarter_of_the_places_for_calls_that_nobody_waits_for() {
+    let options = Options {
+        background_max: 8,
+        ..Options::default()
+    };
+    let home = Home::with(options).await;
+    home.configure("other", json!({"Timeout": 2})).await;
+    let hang = || r#"{"hang": 1}"#.to_owned();
+    for function in ["plain", "other"] {
+        for _ in 0..2 {
+            home.invoke(function, &[EVENT], hang()).await.ok(202);
+        }
+        let reply = home.invoke(function, &[EVENT], hang()).await;
+        reply.refused(429, "TooManyRequestsException");
+    }
 }

@@ -19,4 +19,5 @@ mod lists;
 mod own;
 mod script;
 mod security;
+mod together;
 mod traffic;

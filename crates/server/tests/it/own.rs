@@ -228,3 +228,49 @@ async fn lines_are_kept_within_their_bounds() {
     let unknown = home.get("/outlast/v1/functions/nobody/logs").await;
     unknown.refused(404, "ResourceNotFoundException");
 }
+
+#[tokio::test]
+async fn metrics_count_executions_by_their_end_and_every_name_is_documented() {
+    let home = Home::new().await;
+    home.play(&[], json!([{"return": 1}])).await.ok(200);
+    home.play(&[], json!([{"fail": "no"}])).await.ok(200);
+    let arn = home.start(json!([{"wait": 500}])).await;
+    let stop = crate::home::execution(&arn, "/stop");
+    home.post(&stop, "").await.ok(200);
+    home.start(json!([{"hang": true}])).await;
+    let metrics = home
+        .eventually(async || {
+            let metrics = home.get("/metrics").await;
+            let running = "outlast_function_invocations{function=\"play\",version=\"$LATEST\"} 1";
+            metrics.text().contains(running).then_some(metrics)
+        })
+        .await;
+    for line in [
+        "outlast_executions_started_total 4",
+        "outlast_executions_ended_total{status=\"SUCCEEDED\"} 1",
+        "outlast_executions_ended_total{status=\"FAILED\"} 1",
+        "outlast_executions_ended_total{status=\"TIMED_OUT\"} 0",
+        "outlast_executions_ended_total{status=\"STOPPED\"} 1",
+        "outlast_function_executions_ready{function=\"play\",version=\"$LATEST\"} 0",
+        "outlast_events 0",
+        "outlast_functions 2",
+    ] {
+        let found = metrics.text().lines().any(|found| found == line);
+        assert!(found, "{line}\n{}", metrics.text());
+    }
+    let documented = include_str!("../../../../docs/metrics.md");
+    let mut families = std::collections::BTreeSet::new();
+    for line in metrics.text().lines() {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["#", "HELP", name, _, ..] => assert!(families.insert(name), "{name} twice"),
+            ["#", "TYPE", name, kind] => {
+                assert!(families.contains(name), "{name} has no help");
+                let row = format!("| `{name}` | {kind} |");
+                assert!(documented.contains(&row), "not documented: {row}");
+            }
+            _ => assert!(!line.starts_with('#'), "{line}"),
+        }
+    }
+    let rows = documented.matches("\n| `").count();
+    assert_eq!(rows, families.len(), "something documented is not there");
+}

@@ -68,6 +68,8 @@ async fn everything(event: Event, ctx: DurableContext) -> Result<Value, BoxError
         .await?;
     let double = std::env::var("DOUBLE")?;
     let doubled: Value = ctx.invoke(double, json!({"n": 21})).name("double").await?;
+    let below = json!({"key": format!("{key}-chained"), "steps": 4});
+    let chained: u64 = ctx.invoke(std::env::var("CHAIN")?, below).name("chain").await?;
     let own = key.clone();
     let inside: u32 = ctx
         .run_in_child_context(move |inner: DurableContext| async move {
@@ -123,6 +125,7 @@ async fn everything(event: Event, ctx: DurableContext) -> Result<Value, BoxError
         "flaky": flaky,
         "approval": approval,
         "doubled": doubled,
+        "chained": chained,
         "inside": inside,
         "squares": squares,
         "both": both,
