@@ -80,7 +80,13 @@ impl Plugin for Recorder {
     }
 
     fn operations_changed(&self, info: &ChangeInfo) -> HookResult {
-        assert!(info.changed.len() <= info.operations.len());
+        for changed in &info.changed {
+            let known = info.operations.iter().find(|known| known.id == changed.id);
+            let known = known.expect("what changed is among all that are known");
+            assert_eq!(changed.status, Some(known.status));
+            assert_eq!(changed.name, known.name);
+            assert!(changed.start_timestamp.is_some() && !changed.is_replay);
+        }
         Ok(())
     }
 }
