@@ -47,7 +47,11 @@ def arguments():
         "--parallel", type=int, metavar="N",
         help="requirements at the same time; 16 otherwise, and half of that where each handler has a process",
     )
-    return parser.parse_args()
+    asked = parser.parse_args()
+    for form, _ in asked.report:
+        if form not in ("json", "junit"):
+            parser.error(f"there is no report as {form}; json and junit there are")
+    return asked
 
 
 def passes(entry):

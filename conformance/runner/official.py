@@ -112,8 +112,6 @@ class Runner:
         if not written["json"].exists():
             raise SystemExit(f"the runner judged nothing:\n{log.read_text()}")
         for form, file in asked.report:
-            if form not in written:
-                raise SystemExit(f"there is no report as {form}; json and junit there are")
             shutil.copy(written[form], file)
         return json.loads(written["json"].read_text())["results"]
 

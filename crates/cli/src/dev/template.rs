@@ -326,13 +326,13 @@ Resources:
       MemorySize: !Ref Size
       AutoPublishAlias: live
       DurableConfig: {ExecutionTimeout: 3600, RetentionPeriodInDays: 7}
-      LoggingConfig: {LogFormat: JSON, ApplicationLogLevel: DEBUG}
       Policies: [!ImportValue Somewhere]
       Environment:
         Variables:
           TABLE: !Ref Table
           MAIL: !Sub '${Mail.Arn}:$LATEST'
           GONE: !Ref AWS::NoValue
+      LoggingConfig: {LogFormat: JSON, ApplicationLogLevel: DEBUG}
   Mail:
     Type: AWS::Lambda::Function
     Properties: {Runtime: provided.al2023, Code: mail}
