@@ -402,7 +402,7 @@ Resources:
             (
                 "TABLE: !Ref Table",
                 "TABLE: !Ref Tabel",
-                28,
+                27,
                 "correct the name",
             ),
             ("'order-${Stage}'", "Mail", 31, "another FunctionName"),
