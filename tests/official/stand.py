@@ -41,6 +41,20 @@ def until(what, question, seconds=PATIENCE_SECONDS):
     raise AssertionError(f"waited {seconds} s in vain for {what}")
 
 
+def children(parent):
+    """The processes that a process has started."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name in parentheses may have spaces in it.
+            state, of, *_ = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(of) == parent:
+            found.append(int(entry.parent.name))
+    return found
+
+
 class Dev:
     """`outlast dev` in a folder, with a data folder and a ledger of its own."""
 
@@ -52,6 +66,7 @@ class Dev:
         self.environment = {**os.environ, "LEDGER": str(self.ledger_file), **(environment or {})}
         self.listen = "127.0.0.1:0"
         self.log = []
+        self.left_behind = []
         self.start()
 
     def start(self):
@@ -80,7 +95,8 @@ class Dev:
             self.log.append(line.rstrip("\n"))
 
     def kill(self):
-        """As a power cut for the server; its workers stay behind."""
+        """As a power cut for the server; its workers stay behind, until the end of the test."""
+        self.left_behind += children(self.process.pid)
         self.process.kill()
         self.process.wait()
 
@@ -93,6 +109,11 @@ class Dev:
         return self
 
     def __exit__(self, kind, error, trace):
+        for worker in self.left_behind:
+            try:
+                os.kill(worker, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         if error is None:
             self.stop()
             shutil.rmtree(self.home)
