@@ -79,6 +79,19 @@ pub(crate) enum Command {
     Functions(client::Functions),
     /// Print what makes a shell complete this program's commands.
     Completions(Completions),
+    /// Become a program that ends with whoever started it.
+    #[command(hide = true)]
+    Held(Held),
+}
+
+/// `outlast held`, for this program's own use.
+#[derive(Debug, Args)]
+pub(crate) struct Held {
+    /// The process that must be there.
+    pub(crate) parent: i32,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<std::ffi::OsString>,
 }
 
 /// `outlast completions`

@@ -19,6 +19,7 @@ mod yaml;
 
 use crate::{
     arguments::Dev,
+    held::held,
     logging,
     output::{Output, Report, Verdict},
     serve::{self, Standing},
@@ -268,11 +269,13 @@ impl Room {
             Ok(Some(launch)) => {
                 self.introduce(&name, &launch);
                 watched = launch.watched;
+                let mut program = launch.program;
+                (program.program, program.arguments) = held(program.program, program.arguments);
                 let supervisor = Supervisor {
                     hosting: self.hosting.clone(),
                     sink: self.sink.clone(),
                     name: name.clone(),
-                    program: launch.program,
+                    program,
                     workers_max: self.workers_max,
                 };
                 processes = Some(Handle::current().spawn(supervisor.run(stopped)));

@@ -13,6 +13,7 @@ mod data;
 mod descriptors;
 mod dev;
 mod doctor;
+mod held;
 mod keys;
 mod logging;
 mod new;
@@ -62,6 +63,7 @@ fn run(command: Command, output: &Output) -> anyhow::Result<Verdict> {
         Command::Serve(serve) => return serve::run(&serve, output),
         Command::Worker(worker) => return worker::run(worker, *output),
         Command::New(new) => return new::run(&new, *output),
+        Command::Held(wanted) => return held::run(&wanted),
         Command::Completions(wanted) => {
             let mut command = Arguments::command();
             clap_complete::generate(

@@ -11,6 +11,7 @@ mod journal;
 use crate::{
     arguments::client::Worker,
     client::{Call, Client},
+    held::held,
     output::{Output, Report, Verdict},
     paint::one_line,
     problem::{Cause, Problem},
@@ -277,11 +278,11 @@ impl Shared {
     }
 
     fn spawn(&self, address: SocketAddr) -> std::io::Result<Child> {
-        let mut words = self.command.iter();
-        let program = words.next().map(std::ffi::OsString::as_os_str);
-        let mut command = Command::new(program.unwrap_or_default());
+        let mut words = self.command.iter().cloned();
+        let (program, arguments) = held(words.next().unwrap_or_default(), words.collect());
+        let mut command = Command::new(program);
         command
-            .args(words)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

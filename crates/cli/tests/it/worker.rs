@@ -73,9 +73,9 @@ fn logs_are_followed_as_they_come() {
     following.wait().unwrap();
 }
 
-#[test]
-fn a_worker_that_is_stopped_takes_its_program_along() {
-    let mut stand = Stand::new();
+/// A worker whose program has been called, and the process of that program.
+fn called() -> (Stand, String) {
+    let stand = Stand::new();
     let start = [
         "invoke",
         "play",
@@ -87,14 +87,36 @@ fn a_worker_that_is_stopped_takes_its_program_along() {
     ];
     stand.good(&start);
     stand.until(&["why", "play/w"], "the timer");
-    assert_eq!(stand.worker.as_mut().unwrap().end(), Some(0));
     let logged = stand.good(&["logs", "play"]);
     let process = logged.lines().last().unwrap().split(' ').nth(1).unwrap();
-    let alive = std::process::Command::new("kill")
+    (stand, process.to_owned())
+}
+
+fn is_alive(process: &str) -> bool {
+    let asked = std::process::Command::new("kill")
         .args(["-0", process])
-        .output()
-        .unwrap();
-    assert!(!alive.status.success(), "process {process} is still there");
+        .output();
+    asked.unwrap().status.success()
+}
+
+#[test]
+fn a_worker_that_is_stopped_takes_its_program_along() {
+    let (mut stand, process) = called();
+    assert_eq!(stand.worker.as_mut().unwrap().end(), Some(0));
+    assert!(!is_alive(&process), "process {process} is still there");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_worker_that_is_killed_takes_its_program_along() {
+    let (mut stand, process) = called();
+    let worker = &mut stand.worker.as_mut().unwrap().0;
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    // The kernel ends it soon, not at once.
+    while is_alive(&process) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
