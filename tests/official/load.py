@@ -8,10 +8,10 @@ more. For each number of workers it prints a line of a table: seconds to start a
 ended, steps a second, processor time and memory of the server and of all workers together, how busy
 the machine was, and how long an API call took meanwhile.
 
-Seen on two cores that others used as well (so not a measure of speed): with two workers 1,000
-executions were started in 2.4 s and ended after 147 s. The Python workers took 29.6 s of processor
-time and 251 MiB together, the server 7.4 s and 56 MiB, and an API call 2 ms (p99 26 ms): the
-interpreters saturate first, four times before the server does.
+Seen on two cores, otherwise idle: with two workers 1,000 executions were started in 1.8 s and ended
+after 125 s, the machine 18 % busy. The Python workers took 27.5 s of processor time and 250 MiB
+together, the server 6.3 s and 60 MiB, and an API call 2 ms (p99 6 ms): what saturates first is the
+number of workers, each of which runs one invocation at a time and mostly waits inside the SDK.
 """
 
 import os
