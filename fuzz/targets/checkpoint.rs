@@ -26,12 +26,16 @@ libfuzzer_sys::fuzz_target!(|bodies: &str| {
         resolve: &refused,
         load: &record::nothing,
     };
-    let (mut execution, mut records) =
-        Execution::start(&env, start()).expect("a legal start");
-    let invoke = Input::Invoke { invocation_id: "first".into() };
+    let (mut execution, mut records) = Execution::start(&env, start()).expect("a legal start");
+    let invoke = Input::Invoke {
+        invocation_id: "first".into(),
+    };
     let begun = execution.decide(&env, invoke).expect("a legal invocation");
     records.extend(begun.records);
-    let mut token = begun.reply.into_invocation().map(|input| input.checkpoint_token);
+    let mut token = begun
+        .reply
+        .into_invocation()
+        .map(|input| input.checkpoint_token);
     for (number, body) in (1..).zip(bodies.lines()) {
         env.now = Timestamp::from_millis(START_MS + number);
         let body = body.replace("TOKEN", token.as_deref().unwrap_or("none"));
@@ -42,7 +46,9 @@ libfuzzer_sys::fuzz_target!(|bodies: &str| {
         match execution.decide(&env, Input::Checkpoint(request)) {
             Ok(decision) => {
                 records.extend(decision.records);
-                execution.check_invariants().expect("an execution keeps its promises");
+                execution
+                    .check_invariants()
+                    .expect("an execution keeps its promises");
                 if let Some(response) = decision.reply.into_checkpoint() {
                     token = response.checkpoint_token.or(token);
                 }

@@ -10,7 +10,13 @@ use outlast_server::{
 
 libfuzzer_sys::fuzz_target!(|data: (u8, &str, &str)| {
     let (method, path, query) = data;
-    let methods = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::PATCH];
+    let methods = [
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::PATCH,
+    ];
     let method = &methods[usize::from(method) % methods.len()];
     if let Ok(route) = route(method, path) {
         assert!(!Operation::of(&route).name().is_empty());
