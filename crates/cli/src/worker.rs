@@ -27,7 +27,9 @@ use outlast::core::{
 };
 use outlast_engine::random::{Random, SystemRandom};
 use outlast_http::{Options, Place};
-use outlast_server::host::process::{Credentials, Environment, Group, Stream, lead, lines};
+use outlast_server::host::process::{
+    Credentials, Environment, Group, PAUSE_MAX, Stream, lead, lines, pause,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::{
@@ -48,10 +50,6 @@ use tokio::{
 
 /// How long the server holds the request that says that a program is alive.
 const ALIVE_SECONDS: u32 = 20;
-/// First pause after a program that ended early; doubles up to the next constant.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Longest pause after a program that ended early.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// A program that lived for so long did not end early.
 const EARLY: Duration = Duration::from_secs(10);
 /// How long a program may take to stop when asked to.
@@ -376,17 +374,6 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// How long to wait after so many failures in a row.
-fn pause(failures: u32) -> Duration {
-    match failures.checked_sub(1) {
-        None => Duration::ZERO,
-        Some(doublings) => {
-            let factor = 2_u32.saturating_pow(doublings.min(16));
-            PAUSE_MIN.saturating_mul(factor).min(PAUSE_MAX)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -400,13 +387,5 @@ mod tests {
             assert_eq!((&*read.name, &*read.version), ("order", version));
         }
         assert!(function(&json!({})).is_err());
-    }
-
-    #[test]
-    fn pauses_double_up_to_a_bound() {
-        assert_eq!(pause(0), Duration::ZERO);
-        assert_eq!(pause(1), PAUSE_MIN);
-        assert_eq!(pause(2), PAUSE_MIN * 2);
-        assert_eq!(pause(u32::MAX), PAUSE_MAX);
     }
 }

@@ -41,7 +41,7 @@ use tokio::{
 /// First pause after a process that could not start; doubles up to the next constant.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest pause after a process that could not start.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long a process may take to stop when asked to.
 const STOP_MAX: Duration = Duration::from_secs(2);
 /// How long the last lines of a process that is gone are waited for: its pipes stay open if
@@ -303,7 +303,7 @@ impl fmt::Display for End {
 }
 
 /// How long to wait after so many processes in a row that had no work.
-fn pause(failures: u32) -> Duration {
+pub fn pause(failures: u32) -> Duration {
     match failures.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => {
