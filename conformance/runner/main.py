@@ -1,12 +1,14 @@
 """Judges handlers on an engine with the official runner; `conformance/run` starts it."""
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import official
+import otel
 import stand
 
 SDKS = {"rust": stand.Rust, "python": stand.Python, "js": stand.JavaScript}
@@ -26,6 +28,10 @@ def arguments():
     parser.add_argument(
         "--own", action="store_true",
         help="our own requirements, for what the official ones leave out (conformance/requirements)",
+    )
+    parser.add_argument(
+        "--otel", action="store_true",
+        help="the official requirements for OpenTelemetry, judged by the spans that handlers export",
     )
     parser.add_argument("--suite", nargs="+", default=["all"], help="only these suites")
     parser.add_argument("--only", nargs="+", metavar="ID", help="only these requirements")
@@ -67,11 +73,15 @@ def main():
         asked.requirements = stand.ROOT / "conformance/requirements"
         # Some of them kill the engine that all of them use; the runner asks again, but not for ever.
         asked.parallel = 4
+    if asked.otel and asked.suite == ["all"]:
+        # The runner's own suites have no spans.
+        asked.suite = list(otel.suites(asked.store))
     known = official.files(asked).keys()
     chosen = known & set(asked.only) if asked.only else known
     with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
         folder = Path(folder)
-        with sdk.standing(asked.engine, folder, chosen) as (engine, logs):
+        collecting = otel.collecting() if asked.otel else contextlib.nullcontext()
+        with collecting, sdk.standing(asked.engine, folder, chosen) as (engine, logs):
             print(f"{asked.sdk} handlers on {engine.endpoint}", flush=True)
             runner = official.Runner(engine, logs, asked)
             results = runner.judge(sdk.template(folder, chosen), folder)

@@ -252,8 +252,8 @@ impl Tracing {
         if self.open.contains_key(&info.id) {
             return;
         }
-        let now = self.now();
         let open = if self.is_by_execution() {
+            let now = self.now();
             let context = self.lineage.operation(info.id.as_str());
             Open {
                 context: Context::new().with_remote_span_context(context),
@@ -264,20 +264,22 @@ impl Tracing {
                 },
             }
         } else {
-            self.part(info, info.is_replay, now)
+            self.part(info, info.is_replay)
         };
         self.open.insert(info.id.clone(), open);
     }
 
     /// Begins the span of what this invocation sees of an operation.
-    fn part(&mut self, info: &OperationInfo, continues: bool, now: SystemTime) -> Open {
+    fn part(&mut self, info: &OperationInfo, continues: bool) -> Open {
         let first = self.lineage.operation(info.id.as_str());
         let id = (!continues).then(|| first.span_id());
         let mut links = vec![self.lineage.workflow.clone()];
         if continues {
             links.insert(0, first);
         }
+        // What it hangs below may begin only now, and begins first.
         let parent = self.above_operation(info.parent_id.as_ref());
+        let now = self.now();
         let span = self.start(Seed {
             name: name(info),
             id,
@@ -320,15 +322,16 @@ impl Tracing {
     }
 
     fn operation_end(&mut self, info: &OperationInfo) {
-        let now = self.now();
         let seen = self.open.remove(&info.id);
         let was_seen = seen.is_some();
         if !self.is_by_execution() {
-            let open = seen.unwrap_or_else(|| self.part(info, true, now));
+            let open = seen.unwrap_or_else(|| self.part(info, true));
+            let now = self.now();
             open.context.span().set_attributes(ended(info));
             finish(&open.context, info.error.as_ref(), is_good(info), now);
             return;
         }
+        let now = self.now();
         let started = seen.map_or_else(
             || self.recorded_moment(info.start_timestamp, now),
             |open| open.started,
@@ -369,8 +372,8 @@ impl Tracing {
         if operation.operation_type != OperationType::Step {
             return;
         }
-        let at = self.now();
         let parent = self.above_operation(Some(&operation.id));
+        let at = self.now();
         let mut attributes = self.about_operation(operation);
         attributes.push(number(info.attempt));
         let link = if self.is_by_execution() {
