@@ -30,6 +30,8 @@ mod otlp;
 mod spans;
 
 pub use lineage::Ids;
+#[cfg(any(feature = "embedded", feature = "remote"))]
+pub(crate) use lineage::current_header;
 pub use spans::Spans;
 
 use opentelemetry::trace::TracerProvider as _;
@@ -103,7 +105,7 @@ impl Telemetry {
     /// # Errors
     /// When one of them cannot be used, or outside of a tokio runtime.
     pub fn from_env() -> Result<Self, TelemetryError> {
-        otlp::provider().map(Self::new)
+        otlp::provider(|name| std::env::var(name).ok()).map(Self::new)
     }
 
     /// Chooses how spans hang together.

@@ -1,6 +1,8 @@
 //! What the spans of an execution are called: ids that every invocation finds alike.
 
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+#[cfg(any(feature = "embedded", feature = "remote"))]
+use opentelemetry::{Context, trace::TraceContextExt as _};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
 use outlast_core::{id::digest128, time::Timestamp};
 use std::cell::Cell;
@@ -89,12 +91,25 @@ impl Lineage {
 
     /// Brings a function that is invoked into this trace, beside the execution that invokes it.
     pub(super) fn header(&self) -> String {
-        let trace = self.ancestor.trace_id().to_string();
-        let (time, rest) = trace.split_at_checked(8).unwrap_or_default();
-        let sampled = u8::from(self.ancestor.is_sampled());
-        let parent = self.ancestor.span_id();
-        format!("Root=1-{time}-{rest};Parent={parent};Sampled={sampled}")
+        format(&self.ancestor)
     }
+}
+
+/// Brings an execution that is started into the trace of the current span, if there is one.
+#[cfg(any(feature = "embedded", feature = "remote"))]
+pub(crate) fn current_header() -> Option<String> {
+    let current = Context::current();
+    let current = current.span().span_context().clone();
+    current.is_valid().then(|| format(&current))
+}
+
+/// The header that names a span.
+fn format(span: &SpanContext) -> String {
+    let trace = span.trace_id().to_string();
+    let (time, rest) = trace.split_at_checked(8).unwrap_or_default();
+    let sampled = u8::from(span.is_sampled());
+    let parent = span.span_id();
+    format!("Root=1-{time}-{rest};Parent={parent};Sampled={sampled}")
 }
 
 fn context(trace: TraceId, span: SpanId) -> SpanContext {
