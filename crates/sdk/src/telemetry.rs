@@ -20,7 +20,7 @@
 //! // To the collector that OTEL_EXPORTER_OTLP_ENDPOINT names, as the service OTEL_SERVICE_NAME.
 //! let telemetry = Telemetry::from_env()?;
 //! let config = Config::default().plugin(telemetry.plugin());
-//! let app = App::new().function(Function::new("order", order).config(config));
+//! let app = App::new().register(Function::new("order", order).config(config));
 //! # Ok(())
 //! # }
 //! ```
