@@ -52,7 +52,7 @@ pub(super) struct Lineage {
     /// What the execution and its invocations hang below: the caller's span, or a root of our own.
     pub(super) ancestor: SpanContext,
     /// The execution.
-    pub(super) workflow: SpanContext,
+    pub(super) execution: SpanContext,
     /// Whether the ancestor is a root of our own.
     pub(super) is_root_ours: bool,
 }
@@ -65,11 +65,11 @@ impl Lineage {
             caller.unwrap_or_else(|| context(trace_id(arn, started), span_id(arn, "root", "")));
         let mut lineage = Self {
             arn: arn.to_owned(),
-            workflow: ancestor.clone(),
+            execution: ancestor.clone(),
             ancestor,
             is_root_ours,
         };
-        lineage.workflow = lineage.span(span_id(arn, "workflow", ""));
+        lineage.execution = lineage.span(span_id(arn, "execution", ""));
         lineage
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let lineage = Lineage::new("arn", AT, Some(HEADER));
         assert_eq!(lineage.header(), HEADER);
         assert!(!lineage.is_root_ours);
-        let trace = lineage.workflow.trace_id().to_string();
+        let trace = lineage.execution.trace_id().to_string();
         assert_eq!(trace, "58406520a006649127e371903a2de979");
         let unsampled = HEADER.replace("Sampled=1", "Sampled=0");
         let lineage = Lineage::new("arn", AT, Some(&unsampled));
@@ -207,11 +207,11 @@ mod tests {
         let (one, other) = (Lineage::new("a", AT, None), Lineage::new("b", AT, None));
         let spans = [
             one.ancestor.clone(),
-            one.workflow.clone(),
+            one.execution.clone(),
             one.operation("1"),
             one.operation("2"),
             other.ancestor.clone(),
-            other.workflow.clone(),
+            other.execution.clone(),
             other.operation("1"),
         ];
         let ids: std::collections::BTreeSet<_> = spans

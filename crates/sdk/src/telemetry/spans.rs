@@ -273,7 +273,7 @@ impl Tracing {
     fn part(&mut self, info: &OperationInfo, continues: bool) -> Open {
         let first = self.lineage.operation(info.id.as_str());
         let id = (!continues).then(|| first.span_id());
-        let mut links = vec![self.lineage.workflow.clone()];
+        let mut links = vec![self.lineage.execution.clone()];
         if continues {
             links.insert(0, first);
         }
@@ -298,7 +298,7 @@ impl Tracing {
     fn above_operation(&mut self, parent: Option<&OperationId>) -> SpanContext {
         let Some(parent) = parent else {
             return if self.is_by_execution() {
-                self.lineage.workflow.clone()
+                self.lineage.execution.clone()
             } else {
                 self.invocation.span().span_context().clone()
             };
@@ -379,7 +379,7 @@ impl Tracing {
         let link = if self.is_by_execution() {
             self.invocation.span().span_context().clone()
         } else {
-            self.lineage.workflow.clone()
+            self.lineage.execution.clone()
         };
         let span = self.start(Seed {
             name: format!("{} attempt {}", name(operation), info.attempt),
@@ -447,7 +447,7 @@ impl Tracing {
             attributes.push(KeyValue::new("durable.execution.status", word));
             let span = self.start(Seed {
                 name: "Workflow".to_owned(),
-                id: Some(self.lineage.workflow.span_id()),
+                id: Some(self.lineage.execution.span_id()),
                 parent: self.lineage.ancestor.clone(),
                 at: self.execution_started.min(now),
                 attributes,

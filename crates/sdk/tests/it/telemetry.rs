@@ -271,13 +271,13 @@ async fn an_execution_is_in_its_caller_s_trace_and_so_is_what_it_invokes() {
     for span in &spans {
         assert_eq!(span.span_context.trace_id().to_string(), trace);
     }
-    let workflows: Vec<_> = spans
+    let executions: Vec<_> = spans
         .iter()
         .filter(|span| span.name == "Workflow")
         .collect();
-    assert_eq!(workflows.len(), 2);
-    for workflow in workflows {
-        assert_eq!(workflow.parent_span_id.to_string(), "4c721bf33e3caf8f");
+    assert_eq!(executions.len(), 2);
+    for execution in executions {
+        assert_eq!(execution.parent_span_id.to_string(), "4c721bf33e3caf8f");
     }
 }
 
