@@ -6,6 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import actions
 import official
 import stand
 
@@ -65,15 +66,17 @@ def main():
     asked.parallel = asked.parallel or sdk.parallel
     if asked.own:
         asked.requirements = stand.ROOT / "conformance/requirements"
-        # Some of them kill the engine that all of them use; the runner asks again, but not for ever.
-        asked.parallel = 4
-    known = official.files(asked).keys()
-    chosen = known & set(asked.only) if asked.only else known
+    files = official.files(asked)
+    chosen = files.keys() & set(asked.only) if asked.only else set(files)
+    needed = {id: actions.needed(actions.read(files[id])) for id in chosen} if asked.own else {}
+    left_out = {id for id, powers in needed.items() if powers - sdk.powers(asked.engine)}
+    chosen -= left_out
+    apart = {id: powers for id, powers in needed.items() if powers and id in chosen}
     with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
         folder = Path(folder)
-        with sdk.standing(asked.engine, folder, chosen) as (engine, logs):
+        with sdk.standing(asked.engine, folder, chosen, apart) as (engine, logs, places):
             print(f"{asked.sdk} handlers on {engine.endpoint}", flush=True)
-            runner = official.Runner(engine, logs, asked)
+            runner = official.Runner(engine, logs, places, asked)
             results = runner.judge(sdk.template(folder, chosen), folder)
     results = [entry for entry in results if entry["id"] in chosen]
     # A handler is missing; only our own SDK claims to have all of them.
@@ -90,6 +93,8 @@ def main():
     print()
     if not sdk.is_complete:
         print(f"{len(uncovered)} requirements have no {asked.sdk} handler")
+    if left_out:
+        print(f"{len(left_out)} left out, as nobody may do there what they need: {' '.join(sorted(left_out))}")
     print(f"{time.monotonic() - begun:.0f} s; histories and the runner's log are in {runner.output}")
     print(f"{passed} passed, {failed} failed")
     # A run that judged nothing proves nothing.
