@@ -88,11 +88,17 @@ def main():
             print(f"\n{entry['id']} {entry['status']}: {entry['description']}")
             for error in entry["errors"]:
                 print(f"  {error}")
+    for id, errors in sorted(runner.second_tries.items()):
+        print(f"\n{id} passed at the second try, alone; at the first:")
+        for error in errors:
+            print(f"  {error}")
     passed = sum(map(passes, results))
     failed = len(results) - passed
     print()
     if not sdk.is_complete:
         print(f"{len(uncovered)} requirements have no {asked.sdk} handler")
+    if runner.second_tries:
+        print(f"{len(runner.second_tries)} passed at the second try: {' '.join(sorted(runner.second_tries))}")
     if left_out:
         print(f"{len(left_out)} left out, as nobody may do there what they need: {' '.join(sorted(left_out))}")
     print(f"{time.monotonic() - begun:.0f} s; histories and the runner's log are in {runner.output}")

@@ -21,6 +21,8 @@ from botocore.config import Config
 
 # A synchronous invocation answers when its execution ends; asking twice would start two.
 PATIENCE_SECONDS = 300
+# More than these do not fail by chance.
+SECOND_TRIES_MAX = 5
 
 
 class Deployed:
@@ -88,6 +90,8 @@ class Runner:
         self.logs = logs
         self.asked = asked
         self.output = asked.store / "output"
+        # By requirement that passed at the second try: what was wrong at the first.
+        self.second_tries = {}
         self.api = client(self.endpoint, app.DEFAULT_REGION)
         if asked.engine == "local-runner":
             self.api = local_runner.Client(self.api, self.endpoint, asked.fill_in)
@@ -139,6 +143,8 @@ class Runner:
             )
 
         AwsClients.create = create
+        if not self.asked.own:
+            app._validate_descriptions = self._judged_twice(app._validate_descriptions)
 
         def retrieve(_self, log_group_name, execution_arn, **_):
             # The last lines may be on their way through a pipe.
@@ -147,3 +153,21 @@ class Runner:
             return self.logs.of(function, execution_arn)
 
         CloudWatchLogRetriever.get_execution_log_events = retrieve
+
+    def _judged_twice(self, judge):
+        """The official requirements are about seconds: on a busy machine an invocation may take
+        longer than the wait that it begins. What failed is judged once more, alone."""
+
+        def judge_twice(pairs, **asked):
+            results = judge(pairs, **asked)
+            failed = [at for at, result in enumerate(results) if not result.passed]
+            if len(failed) > SECOND_TRIES_MAX:
+                return results
+            for at in failed:
+                [again] = judge([pairs[at]], **asked)
+                if again.passed:
+                    self.second_tries[again.description_id] = results[at].errors
+                    results[at] = again
+            return results
+
+        return judge_twice

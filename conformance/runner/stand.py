@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -145,6 +146,12 @@ class Elsewhere:
 
     def __init__(self, endpoint):
         self.endpoint = endpoint
+        try:
+            urllib.request.urlopen(endpoint, timeout=PATIENCE_SECONDS).close()
+        except urllib.error.HTTPError:
+            pass
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"the engine at {endpoint} cannot be reached: {error}") from error
 
 
 class Place:
@@ -365,7 +372,7 @@ class Kept:
         self.environment.pop("AWS_LAMBDA_RUNTIME_API", None)
         self.logs = logs
         self.ready = threading.Event()
-        self.over = False
+        self.over = self.refused = False
         self.lock = threading.Lock()
         self.process = None
         self.said = []
@@ -378,6 +385,11 @@ class Kept:
             self.logs.read(self.process.stdout)
             self.process.wait()
             errors.join()
+            if not self.ready.is_set():
+                # It was refused, and would be again.
+                self.refused = True
+                self.ready.set()
+                return
 
     def start(self):
         with self.lock:
@@ -395,7 +407,7 @@ class Kept:
                 self.ready.set()
 
     def await_ready(self):
-        if not self.ready.wait(PATIENCE_SECONDS):
+        if not self.ready.wait(PATIENCE_SECONDS) or self.refused:
             raise SystemExit("a worker did not come up:\n" + "".join(self.said))
 
     def __enter__(self):
