@@ -1,6 +1,7 @@
 """Judges handlers on an engine with the official runner; `conformance/run` starts it."""
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import actions
 import official
+import otel
 import stand
 
 SDKS = {"rust": stand.Rust, "python": stand.Python, "js": stand.JavaScript}
@@ -27,6 +29,10 @@ def arguments():
     parser.add_argument(
         "--own", action="store_true",
         help="our own requirements, for what the official ones leave out (conformance/requirements)",
+    )
+    parser.add_argument(
+        "--otel", action="store_true",
+        help="the official requirements for OpenTelemetry, judged by the spans that handlers export",
     )
     parser.add_argument("--suite", nargs="+", default=["all"], help="only these suites")
     parser.add_argument("--only", nargs="+", metavar="ID", help="only these requirements")
@@ -66,6 +72,9 @@ def main():
     asked.parallel = asked.parallel or sdk.parallel
     if asked.own:
         asked.requirements = stand.ROOT / "conformance/requirements"
+    if asked.otel and asked.suite == ["all"]:
+        # The runner's own suites have no spans.
+        asked.suite = list(otel.suites(asked.store))
     files = official.files(asked)
     chosen = files.keys() & set(asked.only) if asked.only else set(files)
     needed = {id: actions.needed(actions.read(files[id])) for id in chosen} if asked.own else {}
@@ -74,7 +83,9 @@ def main():
     apart = {id: powers for id, powers in needed.items() if powers and id in chosen}
     with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
         folder = Path(folder)
-        with sdk.standing(asked.engine, folder, chosen, apart) as (engine, logs, places):
+        collecting = otel.collecting() if asked.otel else contextlib.nullcontext()
+        standing = sdk.standing(asked.engine, folder, chosen, apart)
+        with collecting, standing as (engine, logs, places):
             print(f"{asked.sdk} handlers on {engine.endpoint}", flush=True)
             runner = official.Runner(engine, logs, places, asked)
             results = runner.judge(sdk.template(folder, chosen), folder)

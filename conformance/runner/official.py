@@ -4,6 +4,7 @@ Everything that judges (results, histories, callbacks, logs) is the runner's own
 """
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from types import MappingProxyType
 import actions
 import boto3
 import local_runner
+import otel
 from aws_durable_execution_conformance_tests import app
 from aws_durable_execution_conformance_tests.clients import AWS_CLIENT_CONFIG, AwsClients
 from aws_durable_execution_conformance_tests.cloudwatch import CloudWatchLogRetriever
@@ -79,6 +81,8 @@ def client(endpoint, region):
 
 def files(asked):
     """The files of the requirements, by id."""
+    if asked.otel:
+        return otel.files(asked.store)
     if asked.requirements:
         app.TESTS_DIR = asked.requirements
     return {file.stem: file for file in Path(app.TESTS_DIR).rglob("*.yaml")}
@@ -100,6 +104,10 @@ class Runner:
                 self.api, lambda endpoint: client(endpoint, app.DEFAULT_REGION), places
             )
             app.load_extensions = actions.hooked(app.load_extensions, self.api.check)
+        if asked.otel:
+            app.load_extensions = otel.loading(app.load_extensions, asked.store)
+        else:
+            app.load_extensions = functools.partial(app.load_extensions, entry_points=())
 
     def judge(self, template, folder):
         """The entries of the runner's report on the functions of a template."""
@@ -115,7 +123,7 @@ class Runner:
             "--template", str(template), "--name", "local", "--language", asked.sdk,
             "--suite", *asked.suite, "--max-workers", str(asked.parallel),
             "--history-dir", str(self.output), "--report", "json", "junit",
-            "--report-file", str(report),
+            "--report-file", str(report), *(otel.OPTIONS if asked.otel else []),
         ]
         log = self.output / "runner.log"
         with log.open("w") as lines, contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):

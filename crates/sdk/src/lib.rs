@@ -62,6 +62,8 @@ mod retry;
 mod saga;
 mod signal;
 mod step;
+#[cfg(feature = "otel")]
+pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod wait;

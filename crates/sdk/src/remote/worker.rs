@@ -51,6 +51,7 @@ const INVOCATION_MAX: Duration = Duration::from_secs(TIMEOUT_SECONDS as u64 + 5)
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("lambda-runtime-aws-request-id");
 const DEADLINE: HeaderName = HeaderName::from_static("lambda-runtime-deadline-ms");
+const TRACE: HeaderName = HeaderName::from_static("lambda-runtime-trace-id");
 const TENANT: HeaderName = HeaderName::from_static("lambda-runtime-aws-tenant-id");
 
 /// A program's functions at work for a server. Made by [`App::work_for`](crate::App::work_for).
@@ -310,6 +311,7 @@ impl Serving {
             request_id: id.into(),
             tenant_id: reply.header(&TENANT).map(Into::into),
             deadline: deadline.map(Timestamp::from_millis),
+            trace_header: reply.header(&TRACE).map(Into::into),
             lambda: None,
         };
         let outcome = invoke(&self.function, input, Arc::new(backend), request).await;

@@ -375,6 +375,7 @@ async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
             request_id: request_id.clone(),
             deadline,
             tenant_id,
+            trace_header: None,
             lambda: None,
         };
         let limit = async {
