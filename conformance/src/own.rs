@@ -91,6 +91,7 @@ fn limits() -> Vec<Requirement> {
         requirement("payload-6", calls_with_size).with_targets([measurer()]),
         requirement("payload-7", echo),
         requirement("payload-8", calls_for_size).with_targets([producer()]),
+        requirement("payload-9", waits_long),
     ]
 }
 
