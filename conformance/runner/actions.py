@@ -206,7 +206,7 @@ def differences(expected, actual, context):
     matcher = EventHistoryMatcher(context=context)
     expected, surplus = without_absent(expected, actual, "answer")
     matched = matcher.match([{"EventId": 1, "is": expected}], [{"EventId": 1, "is": actual}])
-    return surplus + matched.errors
+    return surplus + [error.replace("Event[EventId=1].is", "answer") for error in matched.errors]
 
 
 def without_absent(expected, actual, path):
