@@ -96,7 +96,7 @@ official() {
   tests/official/run.sh
 }
 
-# Every official requirement and every one of our own, judged by the official runner. A newer set
+# Every official requirement, every one of our own, and spans, judged by the official runner. A newer set
 # than the runner's own is taken where it lies beside the repository.
 conformance() {
   has_python || provide python3 python3-venv
@@ -106,7 +106,7 @@ conformance() {
   fi
   local newer=../shared/conformance/requirements options=()
   [[ ! -d $newer ]] || options=(--requirements "$newer")
-  conformance/run "${options[@]}" && conformance/run --own
+  conformance/run "${options[@]}" && conformance/run --own && conformance/run --otel
 }
 
 # The README's commands, so that they cannot rot. The first survives a kill in its middle.
