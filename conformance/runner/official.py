@@ -21,6 +21,8 @@ from botocore.config import Config
 # A synchronous invocation answers when its execution ends; asking twice would start two.
 PATIENCE_SECONDS = 300
 
+VALIDATE = app._validate_descriptions
+
 
 class Deployed:
     """Instead of SAM: the handlers are attached already."""
@@ -75,6 +77,7 @@ def files(asked):
 
 class Runner:
     def __init__(self, engine, logs, asked):
+        self.engine = engine
         self.endpoint = engine.endpoint
         self.logs = logs
         self.asked = asked
@@ -128,6 +131,12 @@ class Runner:
             )
 
         AwsClients.create = create
+
+        def validate_in_groups(descriptions, **more):
+            groups = self.engine.groups(descriptions)
+            return [result for group in groups for result in VALIDATE(group, **more)]
+
+        app._validate_descriptions = validate_in_groups
 
         def retrieve(_self, log_group_name, execution_arn, **_):
             # The last lines may be on their way through a pipe.
