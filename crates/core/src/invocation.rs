@@ -8,6 +8,7 @@ use crate::{
     error::{Code, Rejection},
     execution::{Execution, Invocation},
     id::OperationId,
+    json,
     limits::{EMPTY_PENDING_ATTEMPTS_MAX, EXECUTION_RESULT_BYTES_MAX, PAYLOAD_BYTES_MAX},
     random::SplitMix64,
     record::{Change, Ending, HoldCause, SharedError},
@@ -378,7 +379,7 @@ pub fn read_output(bytes: &[u8]) -> Result<InvocationOutput, String> {
     if !text.trim_ascii_start().starts_with('{') {
         return Err("invocation output is not a JSON object".into());
     }
-    let raw: Raw = serde_json::from_str(text)
+    let raw: Raw = json::read(bytes)
         .map_err(|problem| format!("invocation output is not a valid JSON object: {problem}"))?;
     let status = match raw.status.as_ref().and_then(Value::as_str) {
         Some("SUCCEEDED") => InvocationStatus::Succeeded,

@@ -196,7 +196,11 @@ def set_up_output():
 
 
 def encode(result):
-    return json.dumps(result, ensure_ascii=False, default=plain).encode()
+    try:
+        return json.dumps(result, ensure_ascii=False, default=plain).encode()
+    except UnicodeEncodeError:
+        # Half a character, which only an escape can say.
+        return json.dumps(result, default=plain).encode()
 
 
 def plain(value):

@@ -89,6 +89,14 @@ fn failure_closes_with_or_without_error() {
       3 +0.000 ExecutionFailed run error=E: m
     "#);
     let mut world = running();
+    world.answer(r#"{"Status":"FAILED","Error":{"ErrorType":"E","ErrorMessage":"cut \ud83d"}}"#);
+    closed(&world, ExecutionStatus::Failed, Some("E"));
+    let message = world
+        .execution
+        .error()
+        .and_then(|it| it.error_message.as_deref());
+    assert_eq!(message, Some("cut \u{fffd}"));
+    let mut world = running();
     world.answer("{\"Status\":\"FAILED\"}");
     closed(&world, ExecutionStatus::Failed, None);
     assert!(world.execution.error().is_none());
