@@ -263,6 +263,23 @@ fn empty_pendings_are_counted_in_a_row_only() {
 }
 
 #[test]
+fn empty_pendings_of_invocations_that_wrote_something_are_not_counted() {
+    let mut world = running();
+    for round in 0..5 {
+        let [callback, step] = ["c", "s"].map(|kind| alloc::format!("{kind}{round}"));
+        world.checkpoint([start_callback(&callback, 0, 0), start_step(&step)]);
+        world.answer_callback(&callback, "1").unwrap();
+        world.checkpoint([succeed_step(&step, "1")]);
+        world.suspend();
+        assert_eq!(world.execution.status(), ExecutionStatus::Running);
+        world.now = world.execution.next_wake().unwrap();
+        world.invoke();
+    }
+    world.answer("{\"Status\":\"SUCCEEDED\"}");
+    closed(&world, ExecutionStatus::Succeeded, None);
+}
+
+#[test]
 fn a_change_the_handler_saw_earns_no_extra_invocation() {
     let mut world = running();
     world.checkpoint([start_callback("c", 0, 0), start_wait("w", 100)]);
