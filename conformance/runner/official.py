@@ -26,6 +26,8 @@ PATIENCE_SECONDS = 300
 # More than these do not fail by chance.
 SECOND_TRIES_MAX = 5
 
+VALIDATE = app._validate_descriptions
+
 
 class Deployed:
     """Instead of SAM: the handlers are attached already."""
@@ -90,6 +92,7 @@ def files(asked):
 
 class Runner:
     def __init__(self, engine, logs, places, asked):
+        self.engine = engine
         self.endpoint = engine.endpoint
         self.logs = logs
         self.asked = asked
@@ -151,8 +154,13 @@ class Runner:
             )
 
         AwsClients.create = create
-        if not self.asked.own:
-            app._validate_descriptions = self._judged_twice(app._validate_descriptions)
+        judge = VALIDATE if self.asked.own else self._judged_twice(VALIDATE)
+
+        def validate_in_groups(descriptions, **more):
+            groups = self.engine.groups(descriptions)
+            return [result for group in groups for result in judge(group, **more)]
+
+        app._validate_descriptions = validate_in_groups
 
         def retrieve(_self, log_group_name, execution_arn, **_):
             # The last lines may be on their way through a pipe.

@@ -125,6 +125,10 @@ class Outlast:
         # The same after a restart.
         self.listen = self.endpoint.removeprefix("http://")
 
+    def groups(self, descriptions):
+        """What is judged at the same time: all that is asked for."""
+        yield descriptions
+
     def kill(self, down_seconds):
         """As a power cut, and then the power comes back."""
         self.process.kill()
@@ -141,6 +145,39 @@ class Outlast:
             pass
 
 
+class Project(Outlast):
+    """An `outlast dev` of a SAM project, of which it runs some functions at a time.
+
+    Each has a process of its own, and a machine has no room for all of them.
+    """
+
+    functions_at_once = 40
+
+    def __init__(self, folder, project, environment):
+        super().__init__(folder, "dev", project, environment=environment)
+        self.template = project / "template.yaml"
+        self.whole = self.template.read_text().splitlines(keepends=True)
+        # The runner has to know it before the first start.
+        self.listen = f"127.0.0.1:{local_runner.free_port()}"
+        self.endpoint = f"http://{self.listen}"
+
+    def groups(self, descriptions):
+        for start in range(0, len(descriptions), self.functions_at_once):
+            group = descriptions[start : start + self.functions_at_once]
+            lines = list(self.without_all_but({function for function, _ in group}))
+            self.template.write_text("".join(lines))
+            self.start()
+            with ended(self.process):
+                await_workers(self.endpoint, sum("Handler:" in line for line in lines))
+                yield group
+
+    def without_all_but(self, functions):
+        """The template, in which a function is a line; targets of others have no requirements."""
+        for line in self.whole:
+            if "TestingMetadata" not in line or line.split(":")[0].strip() in functions:
+                yield line
+
+
 class Elsewhere:
     """An engine that runs already, and is not ours to kill."""
 
@@ -152,6 +189,8 @@ class Elsewhere:
             pass
         except (OSError, ValueError) as error:
             raise SystemExit(f"the engine at {endpoint} cannot be reached: {error}") from error
+
+    groups = Outlast.groups
 
 
 class Place:
@@ -318,10 +357,8 @@ class Official:
     def standing(self, engine, folder, _only, _apart):
         if engine != "outlast":
             raise SystemExit(f"--sdk {self.name} brings its own engine: leave out --engine")
-        with Outlast(folder, "dev", self.project, environment=self.environment) as engine:
-            template = (self.project / "template.yaml").read_text()
-            await_workers(engine.endpoint, template.count("AWS::Serverless::Function"))
-            yield engine, ServerLogs(engine.endpoint), {}
+        engine = Project(folder, self.project, self.environment)
+        yield engine, ServerLogs(engine.endpoint), {}
 
     def installed(self, packages, install):
         """Installs what is needed, once for each list of it."""

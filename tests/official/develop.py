@@ -30,8 +30,16 @@ Resources:
     Properties: {Handler: app.handler, Runtime: provided.al2023, CodeUri: rs}
 """
 PY = """\
-import os, sys
+import os, sys, threading
+def say(number):
+    for _ in range(100):
+        print("thread", number, flush=True)
 def handler(event, context):
+    threads = [threading.Thread(target=say, args=[number]) for number in range(event.get("threads", 0))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if event.get("exit"):
         os._exit(3)
     if event.get("raise"):
@@ -79,6 +87,13 @@ def calls_and_errors(dev):
     said(dev, "Js      | seen")
     said(dev, "Missing | ! not started: there is no")
     said(dev, "run: cargo lambda build --manifest-path")
+
+
+def whole_lines(dev):
+    assert call(dev, "Py", {"threads": 4})[0] is None
+    lines = lambda: [line.split("|")[-1].strip() for line in dev.log if "| thread" in line]
+    wanted = sorted(f"thread {number}" for number in range(4) for _ in range(100))
+    until("lines of threads that are whole", lambda: sorted(lines()) == wanted)
 
 
 def crashes(dev):
@@ -133,7 +148,7 @@ def main():
     folder = project()
     environment = {"VIRTUAL_ENV": ""}
     with Dev(folder, environment) as dev:
-        for part in (calls_and_errors, crashes):
+        for part in (calls_and_errors, whole_lines, crashes):
             part(dev)
         reloads(dev, folder)
     mistakes(folder)

@@ -64,7 +64,7 @@ pub(crate) struct Gate {
     pub(crate) undelivered: u32,
     /// Failed invocations in a row between which nothing moved.
     pub(crate) stalled: u32,
-    /// PENDING answers in a row with nothing pending.
+    /// PENDING answers in a row with nothing pending, between which nothing moved.
     pub(crate) empty_pendings: u32,
     /// Invocations so far.
     pub(crate) invocations: u64,
@@ -397,6 +397,7 @@ impl Execution {
         self.gate.sequence += 1;
         if updates > 0 {
             self.gate.stalled = 0;
+            self.gate.empty_pendings = 0;
         }
         self.operations.mark_seen();
         Ok(())

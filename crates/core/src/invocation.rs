@@ -8,6 +8,7 @@ use crate::{
     error::{Code, Rejection},
     execution::{Execution, Invocation},
     id::OperationId,
+    json,
     limits::{EMPTY_PENDING_ATTEMPTS_MAX, EXECUTION_RESULT_BYTES_MAX, PAYLOAD_BYTES_MAX},
     random::SplitMix64,
     record::{Change, Ending, HoldCause, SharedError},
@@ -228,12 +229,13 @@ impl Turn<'_> {
             error_type::INVALID_PARAMETER,
             "cannot return PENDING without pending operations",
         ));
-        let attempts = self.execution.gate.empty_pendings.saturating_add(1);
-        if attempts >= EMPTY_PENDING_ATTEMPTS_MAX {
+        let before = self.execution.gate.empty_pendings;
+        if before.saturating_add(1) >= EMPTY_PENDING_ATTEMPTS_MAX {
             self.completed(current, Some(error.clone()), Ending::Clean)?;
             return self.close_execution(ExecutionStatus::Failed, None, Some(error));
         }
-        let retry_at = self.backoff();
+        // Not all failures in a row: there may have been progress between them.
+        let retry_at = self.backoff_after(before);
         self.completed(current, Some(error), Ending::EmptyPending { retry_at })
     }
 
@@ -317,12 +319,17 @@ impl Turn<'_> {
         })
     }
 
-    /// When a failed invocation is repeated: the delay doubles with each failure in a row, and a
-    /// random part of up to half spreads executions that failed together.
+    /// When a failed invocation is repeated.
     fn backoff(&self) -> Timestamp {
-        let limits = self.env.limits;
         let gate = &self.execution.gate;
-        let doublings = gate.failures.max(gate.undelivered).min(32);
+        self.backoff_after(gate.failures.max(gate.undelivered))
+    }
+
+    /// The delay doubles with each failure in a row, and a random part of up to half spreads
+    /// executions that failed together.
+    fn backoff_after(&self, failures: u32) -> Timestamp {
+        let limits = self.env.limits;
+        let doublings = failures.min(32);
         let longest = limits.invocation_retry_ms_max;
         let shortest = limits.invocation_retry_ms_min.min(longest);
         let full = shortest.saturating_mul(1 << doublings).min(longest);
@@ -378,7 +385,7 @@ pub fn read_output(bytes: &[u8]) -> Result<InvocationOutput, String> {
     if !text.trim_ascii_start().starts_with('{') {
         return Err("invocation output is not a JSON object".into());
     }
-    let raw: Raw = serde_json::from_str(text)
+    let raw: Raw = json::read(bytes)
         .map_err(|problem| format!("invocation output is not a valid JSON object: {problem}"))?;
     let status = match raw.status.as_ref().and_then(Value::as_str) {
         Some("SUCCEEDED") => InvocationStatus::Succeeded,

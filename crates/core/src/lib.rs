@@ -79,6 +79,7 @@ pub mod id;
 pub mod intent;
 mod invariants;
 pub mod invocation;
+pub mod json;
 pub mod limits;
 pub mod operation;
 mod operations;

@@ -54,6 +54,9 @@ pub const PAGE_ITEMS_MAX: usize = 1_000;
 pub const PAGE_BYTES_MAX: usize = 5 * 1_048_576;
 
 /// Invocations in a row that may answer PENDING with nothing pending before the execution fails.
+/// Those that wrote something are not counted: SDK-Python gives up a branch that awaits a callback
+/// or a function, does not take it up again when the answer comes while another branch runs, and
+/// then has nothing left to wait for.
 pub const EMPTY_PENDING_ATTEMPTS_MAX: u32 = 3;
 /// First delay before a failed invocation is repeated; doubles up to the next constant.
 pub const INVOCATION_RETRY_MS_MIN: u64 = 1_000;

@@ -30,7 +30,7 @@ use hyper::{
 };
 use outlast_core::{id::uuid, random::SplitMix64};
 use outlast_engine::Engine;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use std::{
     sync::{
         Arc,
@@ -350,10 +350,10 @@ impl Asked<'_> {
 }
 
 /// Bytes as JSON; none are an empty object.
-fn json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
+fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     use serde_json::error::Category;
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
-    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+    outlast_core::json::read(bytes).map_err(|error| match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
             ApiError::serialization(format!("the body is not JSON: {error}"))
         }

@@ -4,12 +4,15 @@ Started by `outlast dev` with the environment of a Lambda function. It asks for 
 the handler, answers, and asks again. It ends when nobody answers any more.
 """
 
+import atexit
 import http.client
 import importlib
+import io
 import json
 import logging
 import os
 import sys
+import threading
 import time
 import traceback
 from types import SimpleNamespace
@@ -144,9 +147,43 @@ class JsonLines(logging.Formatter):
 JsonLines.converter = time.gmtime
 
 
+class WholeLines(io.TextIOWrapper):
+    """A stream in which lines are whole, although threads write at the same time.
+
+    `print` writes a text and the end of its line one after the other.
+    """
+
+    def __init__(self, stream):
+        super().__init__(
+            stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True
+        )
+        # By thread: the line that it has begun.
+        self._begun = {}
+        atexit.register(self._finish)
+
+    def write(self, text):
+        lines, end, rest = (self._begun.pop(threading.get_ident(), "") + text).rpartition("\n")
+        if rest:
+            self._begun[threading.get_ident()] = rest
+        if end:
+            super().write(lines + end)
+        return len(text)
+
+    def flush(self):
+        begun = self._begun.pop(threading.get_ident(), "")
+        if begun:
+            super().write(begun)
+        super().flush()
+
+    def _finish(self):
+        for begun in self._begun.values():
+            super().write(begun)
+        self._begun = {}
+
+
 def set_up_output():
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)
+    sys.stdout = WholeLines(sys.stdout)
+    sys.stderr = WholeLines(sys.stderr)
     handler = logging.StreamHandler(sys.stdout)
     is_json = os.environ.get("AWS_LAMBDA_LOG_FORMAT", "").upper() == "JSON"
     text = logging.Formatter("[%(levelname)s] %(name)s: %(message)s")
@@ -159,7 +196,11 @@ def set_up_output():
 
 
 def encode(result):
-    return json.dumps(result, ensure_ascii=False, default=plain).encode()
+    try:
+        return json.dumps(result, ensure_ascii=False, default=plain).encode()
+    except UnicodeEncodeError:
+        # Half a character, which only an escape can say.
+        return json.dumps(result, default=plain).encode()
 
 
 def plain(value):

@@ -89,6 +89,14 @@ fn failure_closes_with_or_without_error() {
       3 +0.000 ExecutionFailed run error=E: m
     "#);
     let mut world = running();
+    world.answer(r#"{"Status":"FAILED","Error":{"ErrorType":"E","ErrorMessage":"cut \ud83d"}}"#);
+    closed(&world, ExecutionStatus::Failed, Some("E"));
+    let message = world
+        .execution
+        .error()
+        .and_then(|it| it.error_message.as_deref());
+    assert_eq!(message, Some("cut \u{fffd}"));
+    let mut world = running();
     world.answer("{\"Status\":\"FAILED\"}");
     closed(&world, ExecutionStatus::Failed, None);
     assert!(world.execution.error().is_none());
@@ -252,6 +260,27 @@ fn empty_pendings_are_counted_in_a_row_only() {
         world.invoke();
     }
     assert_eq!(world.execution.status(), ExecutionStatus::Running);
+}
+
+#[test]
+fn empty_pendings_of_invocations_that_wrote_something_are_not_counted() {
+    let mut world = running();
+    let mut delays = vec![];
+    for round in 0..5 {
+        let [callback, step] = ["c", "s"].map(|kind| alloc::format!("{kind}{round}"));
+        world.checkpoint([start_callback(&callback, 0, 0), start_step(&step)]);
+        world.answer_callback(&callback, "1").unwrap();
+        world.checkpoint([succeed_step(&step, "1")]);
+        world.suspend();
+        let wake = world.execution.next_wake().unwrap();
+        delays.push(wake.millis_since(world.now));
+        world.now = wake;
+        world.invoke();
+    }
+    delays.dedup();
+    assert_eq!(delays.len(), 1, "they grow: {delays:?}");
+    world.answer("{\"Status\":\"SUCCEEDED\"}");
+    closed(&world, ExecutionStatus::Succeeded, None);
 }
 
 #[test]

@@ -10,7 +10,6 @@ use futures_util::future::join_all;
 use hyper::StatusCode;
 use outlast_core::wire::{CheckpointRequest, CheckpointResponse};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// Checkpoints of one request.
 const TOGETHER_MAX: usize = 128;
@@ -19,9 +18,8 @@ const LINE_BYTES: usize = 1_024;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct One<'a> {
-    #[serde(borrow)]
-    durable_execution_arn: Cow<'a, str>,
+struct One {
+    durable_execution_arn: Box<str>,
     checkpoint: CheckpointRequest,
 }
 

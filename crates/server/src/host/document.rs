@@ -3,7 +3,7 @@
 //! A document is a JSON object with `errorMessage`, `errorType` and `stackTrace`. Runtimes differ in
 //! what they leave out and in how they write a stack frame, so anything readable is taken.
 
-use outlast_core::wire::ErrorObject;
+use outlast_core::{json, wire::ErrorObject};
 use serde_json::{Map, Value};
 
 /// The type of an error whose report names none.
@@ -17,7 +17,7 @@ pub fn read(body: &[u8], header: Option<&str>) -> ErrorObject {
         let named = known.or_else(|| header.map(str::to_owned).filter(|kind| !kind.is_empty()));
         Some(named.unwrap_or_else(|| UNNAMED.to_owned()))
     };
-    match serde_json::from_slice::<Value>(body) {
+    match json::read::<Value>(body) {
         Ok(Value::Object(document)) => {
             let error = mapped(&document);
             ErrorObject {
@@ -47,7 +47,7 @@ pub fn read(body: &[u8], header: Option<&str>) -> ErrorObject {
 /// An object that has a `Status` is the output of a durable handler. A plain function may answer
 /// anything, so there both members of a document are asked for.
 pub fn recognise(body: &[u8], durable: bool) -> Option<ErrorObject> {
-    let Ok(Value::Object(document)) = serde_json::from_slice::<Value>(body) else {
+    let Ok(Value::Object(document)) = json::read::<Value>(body) else {
         return None;
     };
     let has = |member| document.get(member).is_some_and(Value::is_string);

@@ -141,3 +141,14 @@ async fn a_callback_times_out() {
     let reply = home.post(&path(&id, "succeed"), "1").await;
     reply.refused(400, "CallbackTimeoutException");
 }
+
+#[tokio::test]
+async fn an_error_that_was_cut_within_a_character_is_taken() {
+    let home = Home::new().await;
+    let (arn, id) = waiting(&home, json!({})).await;
+    let error = r#"{"ErrorType": "Cut", "ErrorMessage": "smile \ud83d"}"#;
+    home.post(&path(&id, "fail"), error).await.ok(200);
+    let event = home.event(&arn, "CallbackFailed").await;
+    let error = &event["CallbackFailedDetails"]["Error"]["Payload"];
+    assert_eq!(error["ErrorMessage"], "smile \u{fffd}");
+}
