@@ -1,12 +1,11 @@
 //! `outlast dev` without any interpreter: shell scripts as workers. What it does with the languages
 //! is in tests/official.
 
-use crate::{outlast, serve::request};
+use crate::{outlast, program, serve::request};
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command},
 };
 
 struct Developing {
@@ -24,17 +23,8 @@ impl Drop for Developing {
 }
 
 fn develop(folder: &Path) -> Developing {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
-        .args(["--json", "dev", "--listen", "127.0.0.1:0"])
-        .current_dir(folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let stdout = child.stdout.take().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
-    let developing: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let arguments = ["--json", "dev", "--listen", "127.0.0.1:0"];
+    let (child, developing) = program::start(folder, |program| program.args(arguments));
     let endpoint = developing["endpoint"].as_str().unwrap();
     Developing {
         address: endpoint.strip_prefix("http://").unwrap().to_owned(),

@@ -17,6 +17,8 @@ mod guide;
 mod handler;
 mod keys;
 mod new;
+#[path = "../both/program.rs"]
+mod program;
 #[cfg(unix)]
 mod secure;
 #[cfg(unix)]

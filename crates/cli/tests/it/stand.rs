@@ -1,8 +1,7 @@
 //! A server with a worker, both the real program, and a way to call the program against it.
 
-use crate::{Called, handler};
+use crate::{Called, handler, program};
 use std::{
-    io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -16,20 +15,14 @@ pub(crate) struct Running(pub(crate) Child);
 impl Running {
     /// Starts the program; gives it and the first line it prints, as JSON.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> (Self, serde_json::Value) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
-            .args(arguments)
-            .current_dir(folder)
-            .env(handler::ROLE, "1")
-            .env_remove("OUTLAST_ENDPOINT")
-            .env_remove("OUTLAST_TOKEN")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let report = serde_json::from_str(&line).unwrap();
+        let (child, report) = program::start(folder, |program| {
+            program
+                .args(arguments)
+                .env(handler::ROLE, "1")
+                .env_remove("OUTLAST_ENDPOINT")
+                .env_remove("OUTLAST_TOKEN")
+                .stderr(Stdio::inherit())
+        });
         (Self(child), report)
     }
 

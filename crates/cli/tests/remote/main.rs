@@ -18,6 +18,8 @@
 
 mod cloud;
 mod life;
+#[path = "../both/program.rs"]
+mod program;
 mod restart;
 mod roles;
 mod secure;

@@ -1,12 +1,8 @@
 //! The SDK's clients and workers over TLS, by token and by keys that sign.
 
+use crate::program;
 use outlast::{App, Context, ErrorKind, Remote, RemoteOptions, Result, testing::CloudRunner};
-use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{path::Path, process::Child, time::Duration};
 use tempfile::TempDir;
 
 /// A server with a certificate that it signed itself; killed when this is dropped.
@@ -26,18 +22,7 @@ impl Drop for Guarded {
 }
 
 fn program(folder: &Path, arguments: &[&str]) -> (Child, serde_json::Value) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
-        .arg("--json")
-        .args(arguments)
-        .current_dir(folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let stdout = child.stdout.take().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
-    (child, serde_json::from_str(&line).unwrap())
+    program::start(folder, |program| program.arg("--json").args(arguments))
 }
 
 impl Guarded {

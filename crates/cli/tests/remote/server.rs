@@ -1,12 +1,9 @@
 //! A server for one test.
 
+use crate::program;
 use outlast::{App, Remote, Worker};
 use outlast_http::{Call, Http, Options};
-use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::{path::Path, process::Child};
 use tempfile::TempDir;
 
 /// A server on a folder; killed when this is dropped.
@@ -34,18 +31,9 @@ impl Server {
 
     /// Starts a server with these flags; clients of this process have this token.
     pub(crate) fn with(folder: &Path, flags: &[&str], token: Option<&str>) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_outlast"))
-            .args(["--json", "serve", "--data"])
-            .arg(folder)
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let (child, serving) = program::start(folder, |program| {
+            program.args(["--json", "serve", "--data", "."]).args(flags)
+        });
         let endpoint = serving["endpoint"].as_str().unwrap();
         let remote = match token {
             Some(token) => Remote::with_token(endpoint, token).unwrap(),
