@@ -204,6 +204,15 @@ impl Inner {
         own
     }
 
+    /// The invocation whose handler nobody has called yet, and the function it is of.
+    pub(crate) fn unbegun<'a>(&self, execution: &'a Execution) -> Option<(&'a str, &'a Function)> {
+        let invocation = execution.invocation()?;
+        let function = &execution.profile().arn.function;
+        let registry = read(&self.registry);
+        let registered = registry.get(&function.name, &function.version)?;
+        (!registered.invoker.has_begun(invocation)).then_some((invocation, function))
+    }
+
     async fn call(
         &self,
         profile: &Profile,

@@ -16,6 +16,13 @@ pub trait Invoker: Send + Sync + 'static {
     /// Calls the handler once and tells how that ended. Dropping the future abandons the call.
     fn invoke(&self, call: Call) -> BoxFuture<'_, Outcome>;
 
+    /// Whether the handler of an invocation that was handed over has been called, or still waits
+    /// for somebody to call it.
+    fn has_begun(&self, invocation_id: &str) -> bool {
+        let _ = invocation_id;
+        true
+    }
+
     /// Calls an ordinary function once.
     fn invoke_plain(&self, call: PlainCall) -> BoxFuture<'_, InvokeOutcome> {
         let name = call.function.name.clone();

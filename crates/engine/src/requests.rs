@@ -285,9 +285,16 @@ impl Engine {
     /// # Errors
     /// When there is no such execution.
     pub async fn why(&self, execution: ExecutionId) -> Result<String, Error> {
-        let seen = self
-            .inner
-            .read(execution, |inner, execution| execution.why(inner.now()));
+        let seen = self.inner.read(execution, |inner, execution| {
+            // Only who hosts the function knows whether its handler runs already.
+            match inner.unbegun(execution) {
+                Some((invocation, function)) => format!(
+                    "Invocation {invocation} waits for a worker that serves {}:{}.",
+                    function.name, function.version
+                ),
+                None => execution.why(inner.now()),
+            }
+        });
         seen.await
     }
 

@@ -302,6 +302,10 @@ struct Open {
 }
 
 impl Invoker for Open {
+    fn has_begun(&self, invocation_id: &str) -> bool {
+        self.host.has_begun(invocation_id)
+    }
+
     fn invoke(&self, call: Call) -> BoxFuture<'_, Outcome> {
         let mut open = self.open.clone();
         Box::pin(async move {

@@ -446,6 +446,10 @@ impl RuntimeHost {
 }
 
 impl Invoker for RuntimeHost {
+    fn has_begun(&self, invocation_id: &str) -> bool {
+        lock(&self.state).has_worker(invocation_id)
+    }
+
     fn invoke(&self, call: Call) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             let body = match serde_json::to_vec(&call.input) {

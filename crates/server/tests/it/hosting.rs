@@ -239,6 +239,29 @@ async fn functions_without_workers_starve_nobody_and_finish_once_workers_come() 
 }
 
 #[tokio::test]
+async fn why_says_that_there_is_no_worker() {
+    let home = Home::hosted(hosting()).await;
+    let config = json!({"DurableConfig": {"ExecutionTimeout": 600}});
+    home.configure("lonely", config).await;
+    let event = [("x-amz-invocation-type", "Event")];
+    let started = home.invoke("lonely:$LATEST", &event, "5".into()).await;
+    let arn = started.header("x-amz-durable-execution-arn").unwrap();
+    let why = async |about: &'static str| {
+        let path = format!("/outlast/v1/executions/{}/why", arn.replace('/', "%2F"));
+        home.eventually(async || {
+            let why = home.get(&path).await.ok(200)["Why"].clone();
+            why.as_str().unwrap().contains(about).then_some(())
+        })
+        .await;
+    };
+    why("waits for a worker that serves lonely:$LATEST").await;
+    let mut line = home.client.line().await;
+    let next = "/functions/lonely/2018-06-01/runtime/invocation/next";
+    line.send(Method::GET, next, &[], "").await;
+    why("is running its handler").await;
+}
+
+#[tokio::test]
 async fn a_workers_connection_may_be_idle_while_its_handler_runs_and_others_may_not() {
     let options = Options {
         header_timeout: Duration::from_millis(100),

@@ -79,6 +79,11 @@ struct Assigned {
 }
 
 impl State {
+    /// Whether a worker has taken this call.
+    pub(super) fn has_worker(&self, id: &str) -> bool {
+        self.assigned.contains_key(id)
+    }
+
     pub(super) fn backlog(&self) -> Backlog {
         let asking = self.queue.workers();
         let there = asking.filter(|key| self.peers.get(key).is_none_or(Peer::is_there));
