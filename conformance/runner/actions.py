@@ -5,6 +5,7 @@ The official runner starts and judges an execution; this does the rest and says 
 """
 
 import collections
+import contextlib
 import dataclasses
 import datetime
 import re
@@ -104,12 +105,15 @@ class Actions:
     def await_event(self, pattern, arn, context):
         """Waits for an event that matches; binds its names."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        pages = self.client_for(context.get("FUNCTION")).get_paginator("get_durable_execution_history")
+        client = self.client_for(context.get("FUNCTION"))
+        pages = client.get_paginator("get_durable_execution_history")
         while time.monotonic() < deadline:
-            history = pages.paginate(DurableExecutionArn=arn, IncludeExecutionData=True)
-            for event in (event for page in history for event in page["Events"]):
-                if not differences(pattern, event, None):
-                    return differences(pattern, event, context)
+            with contextlib.suppress(client.exceptions.ResourceNotFoundException):
+                # An execution that another invokes has its name before it is there.
+                history = pages.paginate(DurableExecutionArn=arn, IncludeExecutionData=True)
+                for event in (event for page in history for event in page["Events"]):
+                    if not differences(pattern, event, None):
+                        return differences(pattern, event, context)
             time.sleep(PAUSE_SECONDS)
         return [f"no event came that matches {pattern}"]
 
@@ -130,8 +134,13 @@ class Actions:
         name = call["Call"]
         if "After" in call:
             arn = context.substitute(call.get("In", "${ARN}"))
-            if problems := self.await_event(call["After"], arn, context):
-                return problems
+            try:
+                problems = self.await_event(call["After"], arn, context)
+            except Exception as error:
+                # Whatever it is: it would be lost with the thread.
+                problems = [f"{type(error).__name__}: {error}"]
+            if problems:
+                return [f"{name}: {problem[:PROBLEM_LENGTH_MAX]}" for problem in problems]
         deadline = time.monotonic() + call.get("Within", 0)
         while problems := self.attempt(call, context):
             if time.monotonic() > deadline:

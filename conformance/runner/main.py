@@ -77,9 +77,14 @@ def main():
         asked.suite = list(otel.suites(asked.store))
     files = official.files(asked)
     chosen = files.keys() & set(asked.only) if asked.only else set(files)
+    if asked.own and asked.suite != ["all"]:
+        chosen = {id for id in chosen if files[id].parent.name in asked.suite}
     needed = {id: actions.needed(actions.read(files[id])) for id in chosen} if asked.own else {}
     left_out = {id for id, powers in needed.items() if powers - sdk.powers(asked.engine)}
     chosen -= left_out
+    said = f"{len(left_out)} left out, as nobody may do there what they need: {' '.join(sorted(left_out))}"
+    if not chosen:
+        raise SystemExit(said if left_out else "there is no such requirement")
     apart = {id: powers for id, powers in needed.items() if powers and id in chosen}
     with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
         folder = Path(folder)
@@ -111,7 +116,7 @@ def main():
     if runner.second_tries:
         print(f"{len(runner.second_tries)} passed at the second try: {' '.join(sorted(runner.second_tries))}")
     if left_out:
-        print(f"{len(left_out)} left out, as nobody may do there what they need: {' '.join(sorted(left_out))}")
+        print(said)
     print(f"{time.monotonic() - begun:.0f} s; histories and the runner's log are in {runner.output}")
     print(f"{passed} passed, {failed} failed")
     # A run that judged nothing proves nothing.

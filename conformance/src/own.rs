@@ -149,7 +149,7 @@ async fn approved(ctx: Context, (): ()) -> Result<String> {
 }
 
 async fn approved_in_time(ctx: Context, (): ()) -> Result<String> {
-    let callback = ctx.create_callback("approval").timeout(seconds(2)).await?;
+    let callback = ctx.create_callback("approval").timeout(seconds(4)).await?;
     callback.result().await
 }
 
@@ -355,7 +355,7 @@ fn approver() -> Function {
 }
 
 fn impatient() -> Function {
-    Function::new("conformance-impatient", waits_long).execution_timeout(seconds(2))
+    Function::new("conformance-impatient", waits_long).execution_timeout(seconds(4))
 }
 
 fn tenant_function() -> Function {
