@@ -2,7 +2,8 @@
 # The gate: everything that must hold before a change is merged. CI runs exactly this file.
 #
 # Needs bash, a Rust toolchain with rustfmt and clippy, and access to crates.io for the first build;
-# for the official clients python3 with venv, node with npm, and PyPI and npm for the first run.
+# for the official clients python3 with venv, node with npm, and PyPI and npm for the first run
+# (where apt-get may be used without a password, those two are installed if they are missing).
 # `cargo deny` runs where it is installed; OUTLAST_INSTALL_TOOLS=1 installs it
 # (a quarter of an hour or more on two cores, once).
 # Without it, `tidy` still checks where every dependency comes from.
@@ -71,25 +72,41 @@ deny() {
   fi
 }
 
+has_python() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+has_npm() { command -v npm >/dev/null; }
+
+# Installs packages of the system, if nobody has to be asked for that.
+provide() {
+  local root=()
+  [[ $EUID == 0 ]] || root=(sudo -n)
+  command -v apt-get >/dev/null && "${root[@]}" true 2>/dev/null || return 0
+  echo "    installing $*"
+  "${root[@]}" apt-get update -qq >/dev/null 2>&1 || true
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null 2>&1 || true
+}
+
 # Unmodified AWS clients and SDKs; they are installed below the target folder, once.
 official() {
-  if ! command -v python3 >/dev/null || ! command -v npm >/dev/null; then
-    echo "    python3 or npm is not installed, left out"
+  has_python || provide python3 python3-venv
+  has_npm || provide nodejs npm
+  if ! has_python || ! has_npm; then
+    echo "    LEFT OUT: python3 with venv, or npm, is missing and could not be installed" >&2
     return 0
   fi
   tests/official/run.sh
 }
 
-# Every official requirement, judged by the official runner. A newer set than the runner's own is
-# taken where it lies beside the repository.
+# Every official requirement, every one of our own, and spans, judged by the official runner. A newer set
+# than the runner's own is taken where it lies beside the repository.
 conformance() {
-  if ! command -v python3 >/dev/null; then
-    echo "    python3 is not installed, left out"
+  has_python || provide python3 python3-venv
+  if ! has_python; then
+    echo "    LEFT OUT: python3 with venv is missing and could not be installed" >&2
     return 0
   fi
   local newer=../shared/conformance/requirements options=()
   [[ ! -d $newer ]] || options=(--requirements "$newer")
-  conformance/run "${options[@]}"
+  conformance/run "${options[@]}" && conformance/run --own && conformance/run --otel
 }
 
 # The README's commands, so that they cannot rot. The first survives a kill in its middle.

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
+import actions
 import local_runner
 from aws_durable_execution_conformance_tests.validate import parse_function_descriptions
 
@@ -127,12 +129,12 @@ class Outlast:
         """What is judged at the same time: all that is asked for."""
         yield descriptions
 
-    def kill(self):
+    def kill(self, down_seconds):
         """As a power cut, and then the power comes back."""
         self.process.kill()
         self.process.wait()
+        time.sleep(down_seconds)
         self.start()
-        return {}
 
     def __enter__(self):
         self.start()
@@ -181,11 +183,46 @@ class Elsewhere:
 
     def __init__(self, endpoint):
         self.endpoint = endpoint
+        try:
+            urllib.request.urlopen(endpoint, timeout=PATIENCE_SECONDS).close()
+        except urllib.error.HTTPError:
+            pass
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"the engine at {endpoint} cannot be reached: {error}") from error
 
     groups = Outlast.groups
 
-    def kill(self):
-        raise SystemExit("only an engine of the command's own can be killed")
+
+class Place:
+    """What a requirement has for itself: workers, for some an engine, and power over them."""
+
+    def __init__(self, engine, command, logs):
+        self.engine = engine
+        self.endpoint = engine.endpoint
+        self.command = command
+        self.logs = logs
+        self.workers = contextlib.ExitStack()
+
+    def kill_engine(self, DownSeconds=0):
+        self.engine.kill(DownSeconds)
+
+    def stop_handlers(self):
+        self.workers.close()
+
+    def start_handlers(self):
+        self.serve_version(Version="$LATEST")
+
+    def serve_version(self, Version):
+        worker = Kept(self.command, self.endpoint, self.logs, version=Version)
+        self.workers.enter_context(worker)
+        worker.await_ready()
+
+    def __enter__(self):
+        self.start_handlers()
+        return self
+
+    def __exit__(self, *_):
+        self.stop_handlers()
 
 
 @contextlib.contextmanager
@@ -207,6 +244,13 @@ class Rust:
 
     is_complete = True
     parallel = 16
+
+    @staticmethod
+    def powers(engine):
+        """What can be done to an engine and to workers that are judged on it."""
+        if engine == "local-runner":
+            return set()
+        return actions.POWERS if engine == "outlast" else actions.POWERS - {"kill-engine"}
 
     def __init__(self, store):
         self.store = store
@@ -231,17 +275,28 @@ class Rust:
         return file
 
     @contextlib.contextmanager
-    def standing(self, engine, folder, only):
-        """The handlers at work for an engine, one of our own unless another is given."""
+    def standing(self, engine, folder, only, apart):
+        """The handlers at work for an engine, one of our own unless another is given; and places
+        for those that need more than others can bear."""
         if engine == "local-runner":
             with self.local_runner(folder, only) as standing:
-                yield standing
+                yield *standing, {}
             return
         logs = Logs()
         own = engine == "outlast"
-        used = Outlast(folder, "serve", "--dev") if own else contextlib.nullcontext(Elsewhere(engine))
-        with used as engine, self.attached(engine.endpoint, logs, only):
-            yield engine, logs
+        with contextlib.ExitStack() as stack:
+            engine = stack.enter_context(Outlast(folder, "serve", "--dev")) if own else Elsewhere(engine)
+            stack.enter_context(self.attached(engine.endpoint, logs, only - apart.keys()))
+            places = {}
+            for it in self.chosen(apart):
+                its_own = engine
+                if "kill-engine" in apart[it["id"]]:
+                    its_folder = folder / it["id"]
+                    its_folder.mkdir()
+                    its_own = stack.enter_context(Outlast(its_folder, "serve", "--dev"))
+                place = Place(its_own, [self.program, it["id"]], logs)
+                places[it["function"]] = stack.enter_context(place)
+            yield engine, logs, places
 
     @contextlib.contextmanager
     def local_runner(self, folder, only):
@@ -277,6 +332,10 @@ class Official:
     is_complete = False
     parallel = 8
 
+    @staticmethod
+    def powers(_engine):
+        return set()
+
     def __init__(self, store):
         self.project = store / self.name
         shutil.copytree(ROOT / "conformance" / self.name, self.project, dirs_exist_ok=True)
@@ -295,11 +354,11 @@ class Official:
         return file
 
     @contextlib.contextmanager
-    def standing(self, engine, folder, _only):
+    def standing(self, engine, folder, _only, _apart):
         if engine != "outlast":
             raise SystemExit(f"--sdk {self.name} brings its own engine: leave out --engine")
         engine = Project(folder, self.project, self.environment)
-        yield engine, ServerLogs(engine.endpoint)
+        yield engine, ServerLogs(engine.endpoint), {}
 
     def installed(self, packages, install):
         """Installs what is needed, once for each list of it."""
@@ -342,13 +401,15 @@ class JavaScript(Official):
 class Kept:
     """A worker that is started again whenever it ends."""
 
-    def __init__(self, command, endpoint, logs):
+    def __init__(self, command, endpoint, logs, version="$LATEST"):
         self.command = command
-        self.environment = {**os.environ, "OUTLAST_ENDPOINT": endpoint}
+        self.environment = {
+            **os.environ, "OUTLAST_ENDPOINT": endpoint, "OUTLAST_FUNCTION_VERSION": version,
+        }
         self.environment.pop("AWS_LAMBDA_RUNTIME_API", None)
         self.logs = logs
         self.ready = threading.Event()
-        self.over = False
+        self.over = self.refused = False
         self.lock = threading.Lock()
         self.process = None
         self.said = []
@@ -361,6 +422,11 @@ class Kept:
             self.logs.read(self.process.stdout)
             self.process.wait()
             errors.join()
+            if not self.ready.is_set():
+                # It was refused, and would be again.
+                self.refused = True
+                self.ready.set()
+                return
 
     def start(self):
         with self.lock:
@@ -378,7 +444,7 @@ class Kept:
                 self.ready.set()
 
     def await_ready(self):
-        if not self.ready.wait(PATIENCE_SECONDS):
+        if not self.ready.wait(PATIENCE_SECONDS) or self.refused:
             raise SystemExit("a worker did not come up:\n" + "".join(self.said))
 
     def __enter__(self):

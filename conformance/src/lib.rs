@@ -12,6 +12,7 @@ mod child;
 mod invoke;
 mod map;
 pub mod matcher;
+pub mod otel;
 mod own;
 mod parallel;
 mod plugin;
@@ -30,7 +31,7 @@ use std::{convert::Infallible, fmt, future::Future, io::Write as _, sync::Arc, t
 #[derive(Clone, Debug)]
 pub struct Requirement {
     /// The requirement's id, such as `1-17`.
-    pub id: &'static str,
+    pub id: String,
     /// The function under judgement.
     pub function: Function,
     /// Functions that must be there for it to invoke.
@@ -82,7 +83,7 @@ pub fn all(crash: &Crash, records: &Records) -> Vec<Requirement> {
 const SYNCHRONOUS_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// A requirement's handler as a function named after its id.
-fn requirement<I, O, E, H, Fut>(id: &'static str, handler: H) -> Requirement
+fn requirement<I, O, E, H, Fut>(id: impl Into<String>, handler: H) -> Requirement
 where
     I: DeserializeOwned + Send + 'static,
     O: Serialize + Send + 'static,
@@ -90,10 +91,11 @@ where
     H: Fn(Context, I) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, E>> + Send + 'static,
 {
+    let id = id.into();
     Requirement {
-        id,
         function: Function::new(&format!("conformance-{id}"), handler)
             .execution_timeout(SYNCHRONOUS_MAX),
+        id,
         targets: Vec::new(),
         loses_process: false,
     }

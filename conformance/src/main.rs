@@ -5,15 +5,22 @@
 //! in `AWS_LAMBDA_FUNCTION_NAME`. `outlast-conformance --list` says what there is, as JSON. It judges
 //! nothing and starts no executions.
 
-use outlast::{App, BoxError, Function};
-use outlast_conformance::{Crash, Records, Requirement};
+use outlast::{
+    App, BoxError, Function,
+    telemetry::{Telemetry, View},
+};
+use outlast_conformance::{Crash, Records, Requirement, otel};
 use serde_json::json;
 use std::collections::BTreeMap;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let all = outlast_conformance::all(&Crash::exit(), &Records::stdout());
+    let mut all = outlast_conformance::all(&Crash::exit(), &Records::stdout());
+    let telemetry = Telemetry::from_env()?;
+    all.extend(otel::requirements("invocation", &telemetry));
+    let by_execution = telemetry.view(View::Execution);
+    all.extend(otel::requirements("execution", &by_execution));
     if arguments.iter().any(|argument| argument == "--list") {
         list(&all);
         return Ok(());
@@ -47,8 +54,7 @@ fn choose(all: Vec<Requirement>, ids: &[String]) -> Result<Vec<Requirement>, Box
     if let Some(unknown) = ids.iter().find(|id| !known(id)) {
         return Err(format!("there is no requirement '{unknown}'; see --list").into());
     }
-    let is_chosen =
-        |requirement: &Requirement| ids.is_empty() || ids.iter().any(|id| id == requirement.id);
+    let is_chosen = |requirement: &Requirement| ids.is_empty() || ids.contains(&requirement.id);
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 

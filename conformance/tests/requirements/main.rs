@@ -75,10 +75,10 @@ async fn check(
     test: impl AsyncFn(&Scenario, &Requirement) -> Result<(), BoxError>,
 ) {
     let crash = Crash::new(outlast::testing::crash);
-    let handlers: BTreeMap<&str, Requirement> =
+    let handlers: BTreeMap<String, Requirement> =
         outlast_conformance::all(&crash, &Records::new(|_| ()))
             .into_iter()
-            .map(|requirement| (requirement.id, requirement))
+            .map(|requirement| (requirement.id.clone(), requirement))
             .collect();
     let mut failed = Vec::new();
     for scenario in scenarios {
@@ -116,7 +116,7 @@ async fn a_crash_at_any_checkpoint_changes_no_outcome() {
     let on_their_own: BTreeSet<&str> = all
         .iter()
         .filter(|requirement| requirement.loses_process)
-        .map(|requirement| requirement.id)
+        .map(|requirement| &*requirement.id)
         .collect();
     scenarios.retain(|scenario| !on_their_own.contains(&*scenario.id));
     check(
@@ -130,6 +130,6 @@ async fn a_crash_at_any_checkpoint_changes_no_outcome() {
 #[test]
 fn every_handler_has_an_id_of_its_own() {
     let all = outlast_conformance::all(&Crash::exit(), &Records::stdout());
-    let ids: BTreeSet<&str> = all.iter().map(|requirement| requirement.id).collect();
+    let ids: BTreeSet<&str> = all.iter().map(|requirement| &*requirement.id).collect();
     assert_eq!(ids.len(), all.len());
 }

@@ -38,6 +38,8 @@ use std::future::Future;
 /// are, and comes back when the server was away. [`Remote::from_env`](crate::Remote::from_env) says
 /// as whom it asks there: by a token, or by keys that sign.
 /// The server ends an invocation after 15 minutes, as AWS Lambda does: a step must not take longer.
+/// `OUTLAST_FUNCTION_VERSION` says which published version of its functions the program is; see
+/// [`App::version`].
 ///
 /// Elsewhere, with the feature `embedded` (on by default), an engine in this process keeps
 /// everything in a folder: `OUTLAST_DATA` names it, `.outlast` is the default.
@@ -57,6 +59,9 @@ use std::future::Future;
 #[derive(Clone, Debug, Default)]
 pub struct App {
     pub(crate) functions: Vec<Function>,
+    /// The published version whose calls a worker asks for; those of `$LATEST` otherwise.
+    #[cfg(feature = "remote")]
+    pub(crate) version: Option<String>,
 }
 
 impl App {
@@ -112,6 +117,18 @@ impl App {
             Home::Server => serve_server(self).await,
             Home::Here => serve_here(self).await,
         }
+    }
+
+    /// Works for a published version of its functions, such as `1`, and not for `$LATEST`.
+    ///
+    /// An execution stays with the version it was started on, so the program that has a version's
+    /// code runs as its worker for as long as there are such executions. Versions are published at
+    /// the server; a worker of one makes no function known.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = Some(version.to_owned()).filter(|version| version != LATEST);
+        self
     }
 
     /// Makes the functions known to a server and runs their executions, until the worker is dropped
@@ -206,6 +223,10 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::of_kind(ErrorKind::InvalidInput, None, message)
 }
 
+/// The version that is whatever was deployed last.
+#[cfg(feature = "remote")]
+const LATEST: &str = "$LATEST";
+
 /// Where a program finds itself.
 #[derive(Debug, PartialEq, Eq)]
 enum Home {
@@ -268,10 +289,13 @@ async fn serve_here(app: App) -> Result<()> {
 
 #[cfg(feature = "remote")]
 #[expect(clippy::print_stderr, reason = "a person started it and wants to know")]
-async fn serve_server(app: App) -> Result<()> {
+async fn serve_server(mut app: App) -> Result<()> {
     /// Pause before a server that is not there is looked for again.
     const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
     app.check()?;
+    if let Ok(version) = std::env::var("OUTLAST_FUNCTION_VERSION") {
+        app = app.version(&version);
+    }
     let server = crate::Remote::from_env()?;
     let endpoint = server.endpoint();
     let names: Vec<_> = app.functions.iter().map(Function::name).collect();

@@ -26,6 +26,7 @@ pub(crate) struct NewExecution {
     pub(crate) input: Payload,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) tenant: Option<String>,
+    pub(crate) trace: Option<String>,
 }
 
 /// What became of a start.
@@ -84,6 +85,7 @@ pub struct StartExecution {
     input: Result<Payload>,
     name: Option<Arc<str>>,
     tenant: Option<String>,
+    trace: Option<String>,
 }
 
 impl StartExecution {
@@ -102,6 +104,7 @@ impl StartExecution {
             }),
             name: None,
             tenant: None,
+            trace: None,
         }
     }
 
@@ -118,12 +121,23 @@ impl StartExecution {
         self
     }
 
+    /// Puts it into a trace, with the value of an `X-Amzn-Trace-Id` header. With the feature `otel`
+    /// it is in the trace of the current span anyway.
+    pub fn trace_header(mut self, header: &str) -> Self {
+        self.trace = Some(header.to_owned());
+        self
+    }
+
     async fn start(self) -> Result<Execution> {
+        let trace = self.trace;
+        #[cfg(feature = "otel")]
+        let trace = trace.or_else(crate::telemetry::current_header);
         let new = NewExecution {
             function: self.function,
             input: self.input?,
             name: self.name,
             tenant: self.tenant,
+            trace,
         };
         let started = self.service.start(new).await?;
         Ok(Execution {

@@ -242,6 +242,7 @@ impl Invoker for InProcess {
                 request_id: call.invocation_id,
                 tenant_id: call.tenant,
                 deadline: None,
+                trace_header: call.trace,
                 lambda: None,
             };
             match invoke(&self.function, call.input, backend, request)

@@ -39,6 +39,8 @@ pub struct Request {
     pub tenant_id: Option<Arc<str>>,
     /// When the platform ends it.
     pub deadline: Option<Timestamp>,
+    /// The trace that the execution was started from, as an `X-Amzn-Trace-Id` header.
+    pub trace_header: Option<Arc<str>>,
     /// What AWS Lambda adds, when it runs there.
     pub lambda: Option<Arc<LambdaContext>>,
 }
@@ -328,6 +330,9 @@ async fn run(
     let answer = conclude(&invocation, ending, &execution, &backend).await;
     leaving.shut_down().await;
     announce_end(&invocation, &info, &answer);
+    if invocation.request.lambda.is_some() {
+        invocation.hooks.flush().await;
+    }
     Outcome {
         answer,
         reason,
@@ -403,6 +408,7 @@ fn announce(
         operations,
         updated_operations,
         input,
+        trace_header: invocation.request.trace_header.clone(),
     };
     invocation
         .hooks

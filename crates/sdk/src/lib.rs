@@ -62,6 +62,8 @@ mod retry;
 mod saga;
 mod signal;
 mod step;
+#[cfg(feature = "otel")]
+pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod wait;
@@ -110,3 +112,8 @@ struct Readme;
 #[cfg(all(doctest, feature = "testing", feature = "remote"))]
 #[doc = include_str!("../../../docs/guide/testing.md")]
 struct TestingGuide;
+
+/// And that of the guide to traces.
+#[cfg(all(doctest, feature = "otel"))]
+#[doc = include_str!("../../../docs/guide/telemetry.md")]
+struct TelemetryGuide;

@@ -4,7 +4,11 @@
 //! swallowed: it reaches neither the execution nor the other plugins. Per operation the order is
 //! operation start, attempt start, attempt end, operation end.
 
-use crate::error::{BoxError, panic_message};
+use crate::{
+    backend::BoxFuture,
+    error::{BoxError, panic_message},
+};
+use futures_util::FutureExt as _;
 use outlast_core::{
     id::OperationId,
     time::Timestamp,
@@ -94,6 +98,12 @@ pub trait Plugin: Send + Sync + 'static {
     fn trace_header(&self, info: &OperationInfo) -> Option<String> {
         None
     }
+
+    /// Awaited after the end of an invocation where the process may be frozen as soon as the
+    /// invocation is answered, as on AWS Lambda: send what must not wait for the next one.
+    fn flush(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
 }
 
 /// What is known when an invocation starts.
@@ -114,6 +124,8 @@ pub struct InvocationInfo {
     pub updated_operations: Vec<Arc<Operation>>,
     /// The execution's input.
     pub input: Option<Payload>,
+    /// The trace that the execution was started from, as an `X-Amzn-Trace-Id` header.
+    pub trace_header: Option<Arc<str>>,
 }
 
 /// How an invocation ended.
@@ -309,6 +321,18 @@ impl Hooks {
         self.0
             .iter()
             .find_map(|plugin| guard("trace_header", || Ok(plugin.trace_header(info))).flatten())
+    }
+
+    /// Lets each send what it has, one after the other.
+    pub(crate) async fn flush(&self) {
+        for plugin in &self.0 {
+            if let Some(flushing) = guard("flush", || Ok(plugin.flush())).flatten() {
+                let flushed = AssertUnwindSafe(flushing).catch_unwind().await;
+                guard("flush", || {
+                    flushed.map_err(|panic| panic_message(panic.as_ref()).into())
+                });
+            }
+        }
     }
 }
 

@@ -107,6 +107,7 @@ impl TestKit {
             invocation_limit: INVOCATIONS_MAX,
             function_timeout: None,
             tenant: None,
+            trace: None,
             signals: Vec::new(),
         };
         Self {
@@ -213,6 +214,12 @@ impl TestKit {
     /// The tenant the execution runs for.
     pub fn tenant(mut self, tenant: &str) -> Self {
         self.setup.tenant = Some(tenant.to_owned());
+        self
+    }
+
+    /// The trace that the execution is started from, as an `X-Amzn-Trace-Id` header.
+    pub fn trace_header(mut self, header: &str) -> Self {
+        self.setup.trace = Some(header.to_owned());
         self
     }
 

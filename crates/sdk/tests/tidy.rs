@@ -138,7 +138,9 @@ fn words_have_one_meaning() {
         concat!("Work", "flow"),
         concat!("acti", "vity"),
     ];
+    // One of them is the official name of a span.
     let offences = rust_files()
+        .filter(|file| !file.path.contains("/telemetry"))
         .flat_map(|file| lines_with(&file, &words))
         .collect();
     refuse("use the words of the glossary", offences);

@@ -50,6 +50,23 @@ async fn the_same_start_finds_the_same_execution_and_another_input_is_refused() 
 }
 
 #[tokio::test]
+async fn a_worker_of_a_version_gets_its_calls_and_no_others() {
+    let triple = async |_: Context, number: u32| outlast::ok(number * 3);
+    let (_folder, server, _worker) = serving(App::new().function("double", double)).await;
+    let of_version = App::new().function("double", triple).version("1");
+    // It may come before its version, and makes none known.
+    let _published = of_version.work_for(&server.remote).await.unwrap();
+    server
+        .post("/2015-03-31/functions/double/versions", "{}")
+        .await;
+    let first = server.remote.start("double:1", &7).await.unwrap();
+    let latest = server.remote.start("double:$LATEST", &7).await.unwrap();
+    assert_eq!(first.result::<u32>().await.unwrap(), 21);
+    assert_eq!(latest.result::<u32>().await.unwrap(), 14);
+    assert!(first.arn().contains(":double:1/"), "{}", first.arn());
+}
+
+#[tokio::test]
 async fn callbacks_signals_and_stops_arrive_and_come_too_late_after_the_end() {
     let (sender, mut ids) = mpsc::unbounded_channel::<String>();
     let approve = move |ctx: Context, (): ()| {

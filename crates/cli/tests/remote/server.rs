@@ -69,6 +69,15 @@ impl Server {
         String::from_utf8(reply.body.to_vec()).unwrap()
     }
 
+    /// Asks for something that the typed client has no words for.
+    pub(crate) async fn post(&self, path: &str, body: &str) {
+        let endpoint = self.remote.endpoint().parse().unwrap();
+        let http = Http::new(&Options::new(endpoint)).unwrap();
+        let call = Call::post(http.uri(path).unwrap(), body.as_bytes().to_vec());
+        let reply = http.send(&call).await.unwrap();
+        assert!(reply.status.is_success(), "{reply:?}");
+    }
+
     /// Ends it as a crash would.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

@@ -456,6 +456,7 @@ fn request(context: &lambda_runtime::Context) -> Request {
         request_id: context.request_id.as_str().into(),
         tenant_id: context.tenant_id.as_deref().map(Into::into),
         deadline: Some(Timestamp::from_millis(context.deadline)),
+        trace_header: context.xray_trace_id.as_deref().map(Into::into),
         lambda: Some(Arc::new(lambda)),
     }
 }

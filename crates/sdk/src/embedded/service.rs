@@ -34,7 +34,7 @@ impl Service for Engine {
                 config,
                 synchronous: false,
                 tenant: new.tenant,
-                trace: None,
+                trace: new.trace,
                 client_context: None,
                 parent: None,
             };

@@ -166,6 +166,9 @@ impl Service for Api {
             if let Some(tenant) = &new.tenant {
                 call = call.header("x-amz-tenant-id", tenant);
             }
+            if let Some(trace) = &new.trace {
+                call = call.header("x-amzn-trace-id", trace);
+            }
             let reply = self.ask(&call, repeat).await.map_err(refused)?;
             let arn = reply
                 .header(&ARN)

@@ -51,6 +51,7 @@ const INVOCATION_MAX: Duration = Duration::from_secs(TIMEOUT_SECONDS as u64 + 5)
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("lambda-runtime-aws-request-id");
 const DEADLINE: HeaderName = HeaderName::from_static("lambda-runtime-deadline-ms");
+const TRACE: HeaderName = HeaderName::from_static("lambda-runtime-trace-id");
 const TENANT: HeaderName = HeaderName::from_static("lambda-runtime-aws-tenant-id");
 
 /// A program's functions at work for a server. Made by [`App::work_for`](crate::App::work_for).
@@ -81,19 +82,25 @@ impl Worker {
                  the feature `lambda`",
             ));
         }
-        for function in &app.functions {
+        // A version was published by somebody who knew the function.
+        let is_latest = app.version.is_none();
+        for function in app.functions.iter().filter(|_| is_latest) {
             register(api, function).await?;
         }
         let tasks = Arc::<Tasks>::default();
         let convoy = Convoy::new(api.clone());
         let serving = app.functions.into_iter().map(|function| {
-            let name = encoded(function.name());
+            let name = match &app.version {
+                None => encoded(function.name()),
+                Some(version) => encoded(&format!("{}:{version}", function.name())),
+            };
             Arc::new(Serving {
                 places: Arc::new(Semaphore::new(
                     function.concurrency_max().clamp(1, INVOCATIONS_MAX),
                 )),
                 base: format!("/functions/{name}/2018-06-01/runtime/invocation"),
                 function,
+                is_latest,
                 api: api.clone(),
                 convoy: convoy.clone(),
                 tasks: tasks.clone(),
@@ -180,6 +187,8 @@ impl Owned {
 /// One function of a worker.
 struct Serving {
     function: Function,
+    /// Whether it is whatever was deployed last, and so the worker's to make known.
+    is_latest: bool,
     api: Api,
     convoy: Arc<Convoy>,
     /// The path of the function's invocations.
@@ -266,6 +275,7 @@ impl Serving {
         }
         tokio::time::sleep(self.api.pause(failures)).await;
         if error.status == Some(404)
+            && self.is_latest
             && let Err(error) = register(&self.api, &self.function).await
         {
             tracing::warn!(function, %error, "the function cannot be made known again");
@@ -301,6 +311,7 @@ impl Serving {
             request_id: id.into(),
             tenant_id: reply.header(&TENANT).map(Into::into),
             deadline: deadline.map(Timestamp::from_millis),
+            trace_header: reply.header(&TRACE).map(Into::into),
             lambda: None,
         };
         let outcome = invoke(&self.function, input, Arc::new(backend), request).await;

@@ -371,10 +371,12 @@ async fn run_invocation(world: Arc<World>, function: String, arn: Arc<str>) {
                 .plus_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
         });
         let tenant_id = world.lock().setup.tenant.as_deref().map(Into::into);
+        let trace_header = world.lock().trace_header(&arn);
         let request = Request {
             request_id: request_id.clone(),
             deadline,
             tenant_id,
+            trace_header,
             lambda: None,
         };
         let limit = async {

@@ -64,6 +64,7 @@ pub(super) struct Setup {
     pub(super) invocation_limit: u32,
     pub(super) function_timeout: Option<Duration>,
     pub(super) tenant: Option<String>,
+    pub(super) trace: Option<String>,
     /// Signals to send, by name, with how long after the start.
     pub(super) signals: Vec<(String, Payload, Duration)>,
 }
@@ -245,11 +246,17 @@ impl State {
             config: self.setup.config.clone(),
             synchronous: false,
             tenant: self.setup.tenant.clone(),
-            trace: None,
+            trace: self.setup.trace.clone(),
             client_context: None,
             parent: None,
         };
         self.insert(now, start)
+    }
+
+    /// The trace that an execution was started from.
+    pub(super) fn trace_header(&self, arn: &str) -> Option<Arc<str>> {
+        let profile = self.executions.get(arn)?.execution.profile();
+        profile.trace.as_deref().map(Into::into)
     }
 
     /// Makes `arn` the execution under test: faults are for it, and so are the scripted signals.

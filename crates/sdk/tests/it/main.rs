@@ -29,3 +29,6 @@ mod show;
 mod smoke;
 #[cfg(test)]
 mod stress;
+#[cfg(test)]
+#[cfg(feature = "otel")]
+mod telemetry;

@@ -1,7 +1,10 @@
 //! Plugins see everything, in order, and can harm nothing.
 
+use crate::direct::Direct;
 use outlast::{
-    BoxError, Config, Context, Function, Result, Retry,
+    BoxError, Config, Context, Function, Request, Result, Retry,
+    backend::BoxFuture,
+    invoke,
     plugin::{
         AttemptInfo, AttemptOutcome, ChangeInfo, HookResult, InvocationEnd, InvocationInfo,
         OperationInfo, Plugin,
@@ -259,4 +262,55 @@ async fn contexts_announce_their_bodies_and_whether_their_children_replay() {
     ParallelBranch a replay replaying=true nested=true
     ParallelBranch b replaying=false nested=true
     ");
+}
+
+/// Sends what it has, slowly, if it is asked to.
+struct Sender(Log);
+
+impl Plugin for Sender {
+    fn invocation_end(&self, _: &InvocationInfo, _: &InvocationEnd) -> HookResult {
+        self.0.lock().unwrap().push("end".to_owned());
+        Ok(())
+    }
+
+    fn flush(&self) -> Option<BoxFuture<'static, ()>> {
+        let log = self.0.clone();
+        Some(Box::pin(async move {
+            tokio::task::yield_now().await;
+            log.lock().unwrap().push("sent".to_owned());
+        }))
+    }
+}
+
+/// Breaks while it sends.
+struct Breaking;
+
+impl Plugin for Breaking {
+    fn flush(&self) -> Option<BoxFuture<'static, ()>> {
+        Some(Box::pin(async { panic!("broken") }))
+    }
+}
+
+#[tokio::test]
+async fn only_a_process_that_is_frozen_afterwards_waits_until_plugins_have_sent() {
+    for (lambda, expected) in [
+        (None, vec!["end"]),
+        (Some(Arc::default()), vec!["end", "sent"]),
+    ] {
+        let log = Log::default();
+        let direct = Direct::new();
+        let sender = log.clone();
+        let config = Config::new()
+            .plugin(|| Breaking)
+            .plugin(move || Sender(sender.clone()));
+        let function = Function::new("direct", async |_: Context, ()| Ok::<_, BoxError>(1));
+        let (_, input) = direct.begin().unwrap();
+        let request = Request {
+            lambda,
+            ..Request::default()
+        };
+        let outcome = invoke(&function.config(config), input, direct, request).await;
+        outcome.answer.unwrap();
+        assert_eq!(*log.lock().unwrap(), expected);
+    }
 }

@@ -198,12 +198,16 @@ impl Invocation {
         }
         let unless_empty = |text: &&str| !text.is_empty();
         let trace = asked.header("x-amzn-trace-id")?.filter(unless_empty);
+        let trace = match trace {
+            Some(trace) => Some(trace.to_owned()),
+            None => asked.header("traceparent")?.and_then(from_traceparent),
+        };
         let context = asked.header("x-amz-client-context")?.filter(unless_empty);
         Ok(Self {
             kind,
             name: name.map(Into::into),
             tenant: tenant.map(Into::into),
-            trace: trace.map(Into::into),
+            trace,
             client_context: context.map(Into::into),
             input: None,
         })
@@ -230,6 +234,28 @@ impl Invocation {
         };
         text.map(|text| Some(text.into())).ok_or_else(not_json)
     }
+}
+
+/// A W3C `traceparent` as the header that executions know: they say the same.
+fn from_traceparent(text: &str) -> Option<String> {
+    let mut parts = text.trim().split('-');
+    let (version, trace, parent, flags) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let is_hex = |text: &str, length| {
+        text.len() == length
+            && text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_id = |text: &str, length| is_hex(text, length) && text.bytes().any(|byte| byte != b'0');
+    let is_legal = is_hex(version, 2)
+        && version != "ff"
+        && is_id(trace, 32)
+        && is_id(parent, 16)
+        && is_hex(flags, 2);
+    let (time, rest) = trace.split_at_checked(8)?;
+    let sampled = u8::from_str_radix(flags, 16).ok()? & 1;
+    is_legal.then(|| format!("Root=1-{time}-{rest};Parent={parent};Sampled={sampled}"))
 }
 
 fn succeeded(result: Option<Payload>, otherwise: &'static str) -> Answer {

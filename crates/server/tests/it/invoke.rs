@@ -298,6 +298,36 @@ async fn tenant_trace_and_client_context_reach_the_handler() {
 }
 
 #[tokio::test]
+async fn a_w3c_trace_is_known_by_the_name_that_executions_use() {
+    let home = Home::new().await;
+    let traced = async |headers: &[(&'static str, &'static str)]| {
+        let started = home.play(headers, json!([{"return": 1}])).await;
+        let arn = started.header(ARN).unwrap().to_owned();
+        home.describe(&arn).await["TraceHeader"]["XAmznTraceId"].clone()
+    };
+    let parent = |text| [("traceparent", text)];
+    let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let header = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1";
+    assert_eq!(traced(&parent(sampled)).await, header);
+    let both = [("traceparent", sampled), ("x-amzn-trace-id", "Root=1-2-3")];
+    assert_eq!(traced(&both).await, "Root=1-2-3");
+    let unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-02";
+    let header = header.replace("Sampled=1", "Sampled=0");
+    assert_eq!(traced(&parent(unsampled)).await, header);
+    for wrong in [
+        "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+        "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+        "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+        "nonsense",
+    ] {
+        assert_eq!(traced(&parent(wrong)).await, Value::Null, "{wrong}");
+    }
+}
+
+#[tokio::test]
 async fn an_execution_without_input_gets_an_empty_object() {
     let home = Home::new().await;
     let reply = home.invoke("play:$LATEST", &[], String::new()).await;
