@@ -1,6 +1,7 @@
 """Suite 10: plugins."""
 
 import json
+import sys
 
 from aws_durable_execution_sdk_python import durable_execution
 from aws_durable_execution_sdk_python.config import ParallelBranch, ParallelConfig, StepConfig
@@ -35,7 +36,9 @@ class Recorder(DurableInstrumentationPlugin):
             # What is absent is left out.
             fields = {name: value for name, value in fields.items() if value is not None}
         record = {"plugin": self.asked.name, "hook": hook, "durableExecutionArn": self.arn, **fields}
-        print(json.dumps(record), flush=True)
+        # In one piece: hooks are called on several threads.
+        sys.stdout.write(f"{json.dumps(record)}\n")
+        sys.stdout.flush()
         if self.asked.fails:
             refuse()
 

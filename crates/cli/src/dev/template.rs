@@ -11,6 +11,10 @@ use crate::dev::{
 use outlast_server::catalogue::Account;
 use std::{collections::BTreeMap, path::Path};
 
+/// How a runtime is told the form of what it logs, and how much of it is wanted.
+const LOG_FORMAT: &str = "AWS_LAMBDA_LOG_FORMAT";
+const LOG_LEVEL: &str = "AWS_LAMBDA_LOG_LEVEL";
+
 /// The functions of a template that lies in `folder`.
 pub(crate) fn read(
     template: &Node,
@@ -255,14 +259,19 @@ impl Reader<'_> {
             return Ok(told);
         };
         for (member, variable) in [
-            ("LogFormat", "AWS_LAMBDA_LOG_FORMAT"),
-            ("ApplicationLogLevel", "AWS_LAMBDA_LOG_LEVEL"),
+            ("LogFormat", LOG_FORMAT),
+            ("ApplicationLogLevel", LOG_LEVEL),
         ] {
             if let Some(node) = logging.get(member) {
                 let node = self.scope.resolve(node)?;
                 let text = node.expect_text(member)?;
                 told.insert(variable.to_owned(), text.to_owned());
             }
+        }
+        // As on Lambda; a runtime that is told no level drops what is less than a warning.
+        if told.get(LOG_FORMAT).is_some_and(|format| format == "JSON") {
+            let level = told.entry(LOG_LEVEL.to_owned());
+            level.or_insert_with(|| "INFO".to_owned());
         }
         Ok(told)
     }
@@ -335,7 +344,7 @@ Resources:
       LoggingConfig: {LogFormat: JSON, ApplicationLogLevel: DEBUG}
   Mail:
     Type: AWS::Lambda::Function
-    Properties: {Runtime: provided.al2023, Code: mail}
+    Properties: {Runtime: provided.al2023, Code: mail, LoggingConfig: {LogFormat: JSON}}
   Absent:
     Type: AWS::Lambda::Function
     Condition: Never
@@ -375,6 +384,7 @@ Resources:
         );
         assert_eq!(read[1].kind, Kind::Bootstrap("provided.al2023".to_owned()));
         assert_eq!(read[1].handler, "bootstrap");
+        assert_eq!(read[1].variables[LOG_LEVEL], "INFO", "when none is named");
         assert_eq!(
             read[1].timeout_seconds, None,
             "globals are for serverless functions"
