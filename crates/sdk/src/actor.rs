@@ -118,7 +118,13 @@ impl<F> Acting<F> {
         body: Option<Arc<Body>>,
         inner: F,
     ) -> Self {
-        let span = span(&scope, body.as_deref());
+        let span = {
+            // Whoever makes more of `tracing`'s spans finds below what those of an invocation are.
+            let hooks = &scope.invocation.hooks;
+            let is_first = scope.parent.is_none() && body.is_none() && !hooks.is_empty();
+            let _around = is_first.then(|| hooks.around(&scope.invocation.arn, None));
+            span(&scope, body.as_deref())
+        };
         Self {
             inner,
             scope,

@@ -9,7 +9,7 @@ use crate::{
     builder::startable,
     checkpoint::Delivery,
     codec::{Codec, Coding},
-    context::{CloseOnDrop, Context, Mode},
+    context::{CloseOnDrop, Context, Mode, Scope},
     error::{Error, ErrorKind, Result},
     future::Running,
     lifecycle::Label,
@@ -179,7 +179,7 @@ where
             | OperationStatus::Stopped) => return op.unexpected(status).await,
         },
     };
-    let result = run_body(&op, mode, false, body).await;
+    let result = run_body(&op, op.inner_scope(mode, false), body).await;
     if mode == Mode::ReplaySucceeded {
         if let Some(record) = record.as_deref() {
             op.finish(record);
@@ -201,15 +201,14 @@ fn mode_by_children(op: &Op) -> Mode {
     }
 }
 
-async fn run_body<T, F, Fut>(op: &Op, mode: Mode, flat: bool, body: F) -> Result<T>
+async fn run_body<T, F, Fut>(op: &Op, scope: Arc<Scope>, body: F) -> Result<T>
 where
     F: FnOnce(Context) -> Fut + Send,
     Fut: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    let scope = op.inner_scope(mode, flat);
     let _close = CloseOnDrop(scope.clone());
-    let announced = Announced::context(op, mode != Mode::Execution);
+    let announced = Announced::context(op, scope.mode() != Mode::Execution);
     let label = Label::Body(op.identity.clone());
     // Called inside the context: what the closure does before its future belongs to it too.
     let ctx = Context::new(scope.clone());
@@ -231,12 +230,20 @@ where
     } else {
         mode_by_children(op)
     };
+    let scope = op.inner_scope(mode, true);
     let hooks = &op.scope.invocation.hooks;
-    let info = op.info();
-    hooks.each("operation_start", |plugin| plugin.operation_start(&info));
-    let result = run_body(op, mode, true, body).await;
+    if !hooks.is_empty() && mode != Mode::ReplaySucceeded {
+        let mut info = op.info();
+        info.is_replay = mode == Mode::Replay;
+        scope.announce_with_news(info);
+        // It runs on every replay, and an earlier invocation may have told of its end.
+        if mode == Mode::Execution && !op.scope.is_replaying() {
+            scope.has_news();
+        }
+    }
+    let result = run_body(op, scope.clone(), body).await;
     op.scope.passed(None);
-    if !hooks.is_empty() {
+    if let Some(info) = scope.announced() {
         let ended = virtual_end(info, op, result.as_ref().err().map(Error::record));
         hooks.each("operation_end", |plugin| plugin.operation_end(&ended));
     }

@@ -9,6 +9,7 @@ use crate::{
     invocation::{Invocation, LambdaContext},
     lifecycle::Report,
     operation::Claim,
+    plugin::OperationInfo,
 };
 use outlast_core::{
     id::{OperationId, Position, digest128, uuid},
@@ -20,7 +21,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -229,6 +230,13 @@ pub(crate) struct Scope {
     last_end: AtomicU64,
     draws: AtomicU64,
     spawned: Mutex<Vec<Weak<dyn Stop>>>,
+    unrecorded: OnceLock<Box<Unrecorded>>,
+}
+
+/// What plugins hear of a virtual context: no record says whether an earlier invocation ended it.
+struct Unrecorded {
+    info: OperationInfo,
+    is_told: AtomicBool,
 }
 
 impl fmt::Debug for Scope {
@@ -267,6 +275,7 @@ impl Scope {
             last_end: AtomicU64::new(start.as_millis()),
             draws: AtomicU64::new(0),
             spawned: Mutex::default(),
+            unrecorded: OnceLock::new(),
         }
     }
 
@@ -355,13 +364,45 @@ impl Scope {
     /// tell when operations are known by keys. A virtual context cannot tell its own from those of
     /// the context around it.
     fn has_more(&self) -> bool {
-        let around = self.parent.as_ref();
-        let is_virtual = around.is_some_and(|around| around.record_id == self.record_id);
-        !is_virtual
+        !self.is_virtual()
             && self
                 .invocation
                 .lifecycle
                 .with(|state| state.is_ahead(&self.record_id))
+    }
+
+    fn is_virtual(&self) -> bool {
+        let around = self.parent.as_ref();
+        around.is_some_and(|around| around.record_id == self.record_id)
+    }
+
+    /// Plugins hear of this virtual context once something in it is news.
+    pub(crate) fn announce_with_news(&self, info: OperationInfo) {
+        let is_told = AtomicBool::new(false);
+        let _ = self.unrecorded.set(Box::new(Unrecorded { info, is_told }));
+    }
+
+    /// Something in this context is news: it was not over when the last invocation ended.
+    pub(crate) fn has_news(&self) {
+        if self.is_virtual()
+            && let Some(around) = &self.parent
+        {
+            around.has_news();
+        }
+        if let Some(Unrecorded { info, is_told }) =
+            self.unrecorded.get().map(|unrecorded| &**unrecorded)
+            && !is_told.swap(true, Ordering::AcqRel)
+        {
+            let hooks = &self.invocation.hooks;
+            hooks.each("operation_start", |plugin| plugin.operation_start(info));
+        }
+    }
+
+    /// This virtual context, if plugins have heard of it.
+    pub(crate) fn announced(&self) -> Option<OperationInfo> {
+        let unrecorded = self.unrecorded.get()?;
+        let is_told = unrecorded.is_told.load(Ordering::Acquire);
+        is_told.then(|| unrecorded.info.clone())
     }
 
     fn draw(&self) -> u128 {

@@ -15,7 +15,7 @@ use crate::{
     plugin::{EndStatus, Hooks, InvocationEnd, InvocationInfo, OperationInfo},
 };
 use outlast_core::{
-    id::Position,
+    id::{OperationId, Position},
     limits,
     replay::Mismatch,
     time::Timestamp,
@@ -25,6 +25,7 @@ use outlast_core::{
     },
 };
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -105,6 +106,8 @@ pub(crate) struct Invocation {
     pub(crate) abilities: Abilities,
     pub(crate) request: Request,
     pub(crate) hooks: Hooks,
+    /// Operations that changed while no handler was looking; only known where plugins are.
+    pub(crate) updated: BTreeSet<OperationId>,
     /// Work spawned since the driver last looked, for the inline executor.
     pub(crate) inline: Mutex<Vec<BoxFuture<'static, ()>>>,
     /// Work spawned as tasks; none once the invocation is over.
@@ -355,6 +358,11 @@ fn open(
         operations,
         execution_at,
     } = loaded;
+    let hooks = function.config.plugins.create();
+    let updated = match hooks.is_empty() {
+        true => BTreeSet::new(),
+        false => input.updated_operation_ids.into_iter().collect(),
+    };
     let invocation = Arc::new(Invocation {
         lifecycle: Arc::new(Lifecycle::default()),
         arn: input.durable_execution_arn,
@@ -362,7 +370,8 @@ fn open(
         config: function.config.clone(),
         abilities: backend.0.abilities(),
         request,
-        hooks: function.config.plugins.create(),
+        hooks,
+        updated,
         inline: Mutex::default(),
         tasks: Mutex::new(Some(JoinSet::new())),
     });
@@ -386,7 +395,7 @@ fn open(
 /// Tells the plugins that the invocation starts and what ended while nobody looked.
 fn announce(
     invocation: &Invocation,
-    updated: &[outlast_core::id::OperationId],
+    updated: &[OperationId],
     input: Option<Payload>,
 ) -> Option<InvocationInfo> {
     if invocation.hooks.is_empty() {

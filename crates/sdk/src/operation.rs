@@ -186,6 +186,10 @@ impl Op {
         if open && self.scope.mode() == Mode::ReplaySucceeded {
             return self.never().await;
         }
+        let invocation = &self.scope.invocation;
+        if !invocation.hooks.is_empty() && (open || invocation.updated.contains(self.id())) {
+            self.scope.has_news();
+        }
         match &record {
             None => self.scope.leave_replay(),
             Some(record) if open => {
@@ -193,8 +197,7 @@ impl Op {
                     self.scope.leave_replay();
                 }
                 let info = OperationInfo::from_record(record, true);
-                self.scope
-                    .invocation
+                invocation
                     .hooks
                     .each("operation_start", |plugin| plugin.operation_start(&info));
             }

@@ -43,7 +43,8 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// An operation starts, or an open one is met again on replay (`is_replay`).
+    /// An operation starts, or an open one is met again on replay (`is_replay`). A flat context,
+    /// which has no record, is met again when something in it is not over.
     ///
     /// # Errors
     /// Logged and swallowed.
@@ -302,11 +303,11 @@ impl Hooks {
     }
 
     /// Guards for one poll of user code.
-    pub(crate) fn around(&self, arn: &str, operation: Option<&AttemptInfo>) -> Vec<Box<dyn Any>> {
+    pub(crate) fn around(&self, arn: &str, operation: Option<&AttemptInfo>) -> Around {
         let guarded = |plugin: &Arc<dyn Plugin>| {
             guard("around", || Ok(plugin.around(arn, operation))).flatten()
         };
-        self.0.iter().filter_map(guarded).collect()
+        Around(self.0.iter().filter_map(guarded).collect())
     }
 
     pub(crate) fn log_fields(&self) -> Vec<(String, String)> {
@@ -332,6 +333,21 @@ impl Hooks {
                     flushed.map_err(|panic| panic_message(panic.as_ref()).into())
                 });
             }
+        }
+    }
+}
+
+/// What plugins put around one poll of user code. The last is taken away first: guards of spans and
+/// contexts restore what was there before them.
+pub(crate) struct Around(Vec<Box<dyn Any>>);
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        while let Some(around) = self.0.pop() {
+            guard("around", || {
+                drop(around);
+                Ok(())
+            });
         }
     }
 }
@@ -382,6 +398,30 @@ mod tests {
             plugins.create().log_fields(),
             [("a".to_owned(), "b".to_owned())]
         );
+    }
+
+    #[test]
+    fn what_is_around_is_taken_away_in_the_opposite_order_whatever_it_does() {
+        static ORDER: std::sync::Mutex<Vec<u8>> = std::sync::Mutex::new(Vec::new());
+        struct Nested(u8);
+        impl Plugin for Nested {
+            fn around(&self, _: &str, _: Option<&AttemptInfo>) -> Option<Box<dyn Any>> {
+                Some(Box::new(Left(self.0)))
+            }
+        }
+        struct Left(u8);
+        impl Drop for Left {
+            fn drop(&mut self) {
+                ORDER.lock().unwrap().push(self.0);
+                assert_ne!(self.0, 2, "not today");
+            }
+        }
+        let mut plugins = Plugins::default();
+        for number in 1..=3 {
+            plugins.add(move || Nested(number));
+        }
+        drop(plugins.create().around("arn", None));
+        assert_eq!(*ORDER.lock().unwrap(), [3, 2, 1]);
     }
 
     #[test]

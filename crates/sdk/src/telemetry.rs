@@ -27,11 +27,16 @@
 
 mod lineage;
 mod otlp;
+mod sampling;
 mod spans;
 
 pub use lineage::Ids;
 #[cfg(any(feature = "embedded", feature = "remote"))]
 pub(crate) use lineage::current_header;
+/// The version of OpenTelemetry that this module speaks.
+pub use opentelemetry;
+/// The version of OpenTelemetry's SDK that this module speaks.
+pub use opentelemetry_sdk;
 pub use spans::Spans;
 
 use opentelemetry::trace::TracerProvider as _;
@@ -41,10 +46,17 @@ use std::{fmt, sync::Arc, time::SystemTime};
 /// Who made the spans.
 const SCOPE: &str = "outlast";
 
-/// Why telemetry cannot begin.
+/// Why there is no telemetry.
 #[derive(Debug, thiserror::Error)]
-#[error("telemetry cannot begin: {0}")]
-pub struct TelemetryError(pub(crate) String);
+#[non_exhaustive]
+pub enum TelemetryError {
+    /// A setting that cannot be used.
+    #[error("telemetry cannot begin: {0}")]
+    Settings(String),
+    /// The collector did not take the spans.
+    #[error("spans were not sent: {0}")]
+    NotSent(String),
+}
 
 /// How the spans of an execution hang together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,9 +73,9 @@ pub enum View {
 
 /// Where spans go, and how they hang together.
 ///
-/// Sampling is decided once for each trace: by the caller's header if it has one. Without one every
-/// execution is sampled by samplers that follow the parent, such as the default; set
-/// `OTEL_TRACES_SAMPLER=traceidratio` to sample by the trace's id instead, or sample in the collector.
+/// Whether an execution is sampled is its caller's to say. One that nobody called from a trace is
+/// sampled as `OTEL_TRACES_SAMPLER` says of roots. A [provider of your own](Telemetry::new) samples all
+/// of these if its sampler follows the parent: give it one that decides by the trace's id.
 #[derive(Clone)]
 pub struct Telemetry {
     provider: SdkTracerProvider,
@@ -103,7 +115,7 @@ impl Telemetry {
     /// `OTEL_TRACES_EXPORTER=none` or `OTEL_SDK_DISABLED=true`.
     ///
     /// # Errors
-    /// When one of them cannot be used, or outside of a tokio runtime.
+    /// When one of them cannot be used.
     pub fn from_env() -> Result<Self, TelemetryError> {
         otlp::provider(|name| std::env::var(name).ok()).map(Self::new)
     }
@@ -128,6 +140,12 @@ impl Telemetry {
         move || Spans::new(telemetry.clone())
     }
 
+    /// Where the spans go, for the spans of the rest of the program: make it the global one with
+    /// `opentelemetry::global::set_tracer_provider`, or take a tracer for `tracing-opentelemetry`.
+    pub fn provider(&self) -> &SdkTracerProvider {
+        &self.provider
+    }
+
     /// Sends what was not sent yet. Do this before the program ends.
     ///
     /// # Errors
@@ -136,8 +154,8 @@ impl Telemetry {
         let provider = self.provider.clone();
         // It blocks until the exporter's own thread is done.
         let flushed = tokio::task::spawn_blocking(move || provider.force_flush()).await;
-        let flushed = flushed.map_err(|error| TelemetryError(error.to_string()))?;
-        flushed.map_err(|error| TelemetryError(error.to_string()))
+        let flushed = flushed.map_err(|error| TelemetryError::NotSent(error.to_string()))?;
+        flushed.map_err(|error| TelemetryError::NotSent(error.to_string()))
     }
 
     fn now(&self) -> SystemTime {

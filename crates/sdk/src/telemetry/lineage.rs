@@ -24,10 +24,17 @@ impl Ids {
         start: impl FnOnce() -> S,
     ) -> S {
         NEXT.set((trace, span));
-        let started = start();
-        // A provider with another generator did not take them.
+        let _taken_back = TakenBack;
+        start()
+    }
+}
+
+/// A provider with another generator does not take the ids, nor does a processor that panics.
+struct TakenBack;
+
+impl Drop for TakenBack {
+    fn drop(&mut self) {
         NEXT.set((None, None));
-        started
     }
 }
 
@@ -76,6 +83,17 @@ impl Lineage {
     /// The span of an operation: the only one, or the first.
     pub(super) fn operation(&self, id: &str) -> SpanContext {
         self.span(span_id(&self.arn, "operation", id))
+    }
+
+    /// Nothing of this execution is sampled.
+    pub(super) fn leave_out(&mut self) {
+        let unsampled = |span: &SpanContext| {
+            let flags = span.trace_flags().with_sampled(false);
+            let state = span.trace_state().clone();
+            SpanContext::new(span.trace_id(), span.span_id(), flags, true, state)
+        };
+        self.ancestor = unsampled(&self.ancestor);
+        self.execution = unsampled(&self.execution);
     }
 
     /// A span of this trace.
@@ -235,6 +253,11 @@ mod tests {
             assert_ne!((ids.new_span_id(), ids.new_trace_id()), (span, trace));
         });
         Ids::with(Some(trace), Some(span), || {});
+        assert_ne!((ids.new_span_id(), ids.new_trace_id()), (span, trace));
+        let panicked = std::panic::catch_unwind(|| {
+            Ids::with(Some(trace), Some(span), || panic!("not today"));
+        });
+        panicked.unwrap_err();
         assert_ne!((ids.new_span_id(), ids.new_trace_id()), (span, trace));
     }
 }

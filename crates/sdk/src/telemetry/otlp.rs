@@ -1,15 +1,24 @@
 //! Spans over OTLP, configured by the environment; requests go through Outlast's own HTTP client.
 
-use super::{Ids, TelemetryError};
+use super::{Ids, TelemetryError, sampling::ByRoot};
 use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::{Request, Response, Uri};
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use outlast_http::{Call, Endpoint, Http, Options};
-use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
-use tokio::{runtime::Handle, time::timeout};
+use outlast_http::{Call, Endpoint, Http, Options, Reply};
+use std::{
+    fmt::Display,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::yield_now,
+    time::timeout,
+};
 
 /// Where a collector listens unless one is named.
 const ENDPOINT: &str = "http://localhost:4318";
@@ -28,6 +37,12 @@ pub(super) fn provider(
     if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
         return Ok(builder.build());
     }
+    if let Some(other) = setting("OTEL_TRACES_EXPORTER").filter(|set| set != "otlp") {
+        return Err(TelemetryError::Settings(format!(
+            "OTEL_TRACES_EXPORTER is otlp or none, and not {other}"
+        )));
+    }
+    let builder = builder.with_sampler(ByRoot::new(&setting)?);
     let target = Target::new(&setting)?;
     let exporter = SpanExporter::builder()
         .with_http()
@@ -35,7 +50,7 @@ pub(super) fn provider(
         .with_endpoint(&target.url)
         .with_http_client(target.client()?)
         .build();
-    let exporter = exporter.map_err(|error| TelemetryError(error.to_string()))?;
+    let exporter = exporter.map_err(|error| TelemetryError::Settings(error.to_string()))?;
     Ok(builder.with_batch_exporter(exporter).build())
 }
 
@@ -54,7 +69,7 @@ impl Target {
         let of_all = |name: &str| setting(&format!("OTEL_EXPORTER_OTLP_{name}"));
         let either = |name: &str| of_spans(name).or_else(|| of_all(name));
         if let Some(other) = either("PROTOCOL").filter(|protocol| protocol != PROTOCOL) {
-            return Err(TelemetryError(format!(
+            return Err(TelemetryError::Settings(format!(
                 "spans are not sent as {other}: set OTEL_EXPORTER_OTLP_PROTOCOL={PROTOCOL}, and the \
                  endpoint where the collector takes that, often port 4318"
             )));
@@ -68,7 +83,7 @@ impl Target {
             None => PATIENCE,
             Some(ms) => Duration::from_millis(ms.parse().map_err(|_| {
                 let what = "OTEL_EXPORTER_OTLP_TIMEOUT is a number of milliseconds";
-                TelemetryError(format!("{what}, and not {ms}"))
+                TelemetryError::Settings(format!("{what}, and not {ms}"))
             })?),
         };
         Ok(Self {
@@ -81,32 +96,68 @@ impl Target {
     fn client(&self) -> Result<Client, TelemetryError> {
         let url = &self.url;
         let cannot = |why: &dyn Display| {
-            TelemetryError(format!("the collector {url} cannot be asked: {why}"))
+            TelemetryError::Settings(format!("the collector {url} cannot be asked: {why}"))
         };
         let endpoint: Endpoint = url.parse().map_err(|why| cannot(&why))?;
         let mut options = Options::new(endpoint);
         options.ca.clone_from(&self.certificates);
         options.agent = Some(concat!("outlast/", env!("CARGO_PKG_VERSION")));
         let http = Http::new(&options).map_err(|why| cannot(&why))?;
-        let runtime = Handle::try_current().map_err(|_| {
-            let why = "spans are sent from a tokio runtime: call this inside of one";
-            TelemetryError(why.to_owned())
-        })?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|why| cannot(&why))?;
         Ok(Client {
-            http: Arc::new(http),
+            http,
+            url: url.clone(),
+            is_failing: AtomicBool::new(false),
             patience: self.patience,
-            runtime,
+            runtime: Own(Some(runtime)),
         })
     }
 }
 
-/// The exporter has a thread of its own and no runtime: requests run on the program's.
-#[derive(Clone, Debug)]
+/// The exporter blocks a thread of its own, and this runs a runtime there: that of the program may be
+/// gone, or wait for the last spans to be sent.
+#[derive(Debug)]
 struct Client {
-    http: Arc<Http>,
+    http: Http,
+    url: String,
+    /// Whether the last request failed: a collector that is away is told of once.
+    is_failing: AtomicBool,
     /// How long a collector may take.
     patience: Duration,
-    runtime: Handle,
+    runtime: Own,
+}
+
+impl Client {
+    /// Exporters say only that there was an error: here is which.
+    fn tell(&self, sent: &Result<Reply, String>) {
+        let why = match sent {
+            Ok(reply) if reply.status.is_success() => None,
+            Ok(reply) => Some(format!("it answers {}", reply.status)),
+            Err(why) => Some(why.clone()),
+        };
+        let was_failing = self.is_failing.swap(why.is_some(), Ordering::Relaxed);
+        let collector = &self.url;
+        match why {
+            Some(why) if !was_failing => {
+                tracing::warn!(collector, why, "spans cannot be sent and may be lost");
+            }
+            None if was_failing => tracing::info!(collector, "spans are sent again"),
+            Some(_) | None => {}
+        }
+    }
+}
+
+/// A runtime that may be dropped inside of another.
+#[derive(Debug)]
+struct Own(Option<Runtime>);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 #[async_trait]
@@ -116,9 +167,19 @@ impl HttpClient for Client {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut call = Call::post(Uri::try_from(path)?, body);
         call.headers = parts.headers;
-        let (http, patience) = (self.http.clone(), self.patience);
-        let sending = async move { timeout(patience, http.send(&call)).await };
-        let reply = self.runtime.spawn(sending).await???;
+        let sending = async {
+            // Nobody looked since the last batch: a connection that was closed is noticed first.
+            yield_now().await;
+            timeout(self.patience, self.http.send(&call)).await
+        };
+        let runtime = self.runtime.0.as_ref().ok_or("it was shut down")?;
+        let late = |_| format!("no answer within {} ms", self.patience.as_millis());
+        let sent = match runtime.block_on(sending).map_err(late) {
+            Ok(sent) => sent.map_err(|failure| failure.to_string()),
+            Err(late) => Err(late),
+        };
+        self.tell(&sent);
+        let reply = sent?;
         let mut response = Response::new(reply.body);
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
@@ -165,15 +226,13 @@ mod tests {
             error.to_string()
         };
         insta::assert_snapshot!(refused("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), @"telemetry cannot begin: spans are not sent as grpc: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, and the endpoint where the collector takes that, often port 4318");
+        insta::assert_snapshot!(refused("OTEL_TRACES_EXPORTER", "console"), @"telemetry cannot begin: OTEL_TRACES_EXPORTER is otlp or none, and not console");
         insta::assert_snapshot!(refused("OTEL_EXPORTER_OTLP_TIMEOUT", "1s"), @"telemetry cannot begin: OTEL_EXPORTER_OTLP_TIMEOUT is a number of milliseconds, and not 1s");
         insta::assert_snapshot!(refused("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"), @"telemetry cannot begin: the collector collector:4318/v1/traces cannot be asked: 'collector:4318/v1/traces' is no endpoint of a server: it does not begin with http:// or https://; write it as http://HOST[:PORT] or https://HOST[:PORT]");
     }
 
     #[test]
-    fn without_a_runtime_there_is_nobody_to_send() {
-        let error = provider(settings(&[])).unwrap_err().to_string();
-        assert!(error.contains("tokio runtime"), "{error}");
-        // And nobody is needed.
+    fn nothing_is_sent_when_nothing_shall_be() {
         provider(settings(&[("OTEL_TRACES_EXPORTER", "none")])).unwrap();
         provider(settings(&[("OTEL_SDK_DISABLED", "true")])).unwrap();
     }
@@ -218,6 +277,35 @@ mod tests {
         let sent = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
         let spans = &sent.resource_spans[0].scope_spans[0].spans;
         assert_eq!(spans[0].name, "spanned");
+    }
+
+    /// What is left at the end is sent while the provider is dropped, which blocks the only thread.
+    #[tokio::test]
+    async fn the_last_spans_are_sent_when_the_provider_is_dropped() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let collecting = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                listener.set_nonblocking(true).unwrap();
+                let listener = TcpListener::from_std(listener).unwrap();
+                timeout(Duration::from_secs(60), collect(listener)).await
+            })
+        });
+        let provider = provider(settings(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)])).unwrap();
+        provider.tracer("test").start("last").end();
+        drop(provider);
+        let (_, body) = collecting.join().unwrap().unwrap();
+        let sent = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+        let spans = &sent.resource_spans[0].scope_spans[0].spans;
+        assert_eq!(spans[0].name, "last");
+    }
+
+    #[test]
+    fn no_runtime_of_the_program_is_needed() {
+        let provider = provider(settings(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1")])).unwrap();
+        provider.tracer("test").start("lost").end();
+        provider.force_flush().unwrap_err();
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use super::{
     Telemetry, View,
     lineage::{Ids, Lineage},
+    sampling::undecided,
 };
 use crate::{
     backend::BoxFuture,
@@ -15,7 +16,7 @@ use opentelemetry::{
     Context, KeyValue,
     trace::{
         Link, Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt as _,
-        Tracer as _,
+        TraceId, Tracer as _,
     },
 };
 use opentelemetry_sdk::trace::Span;
@@ -38,7 +39,7 @@ pub struct Spans {
     telemetry: Telemetry,
     tracing: Mutex<Option<Tracing>>,
     /// For log lines, which exporters write too: not below the lock.
-    trace_id: OnceLock<String>,
+    trace_id: OnceLock<TraceId>,
 }
 
 impl fmt::Debug for Spans {
@@ -66,8 +67,7 @@ impl Spans {
 impl Plugin for Spans {
     fn invocation_start(&self, info: &InvocationInfo) -> HookResult {
         let tracing = Tracing::begin(self.telemetry.clone(), info);
-        let trace_id = tracing.lineage.ancestor.trace_id().to_string();
-        let _ = self.trace_id.set(trace_id);
+        let _ = self.trace_id.set(tracing.lineage.ancestor.trace_id());
         *self.tracing.lock().unwrap_or_else(PoisonError::into_inner) = Some(tracing);
         Ok(())
     }
@@ -103,8 +103,16 @@ impl Plugin for Spans {
     }
 
     fn log_fields(&self) -> Vec<(String, String)> {
-        let field = |trace: &String| ("trace_id".to_owned(), trace.clone());
-        self.trace_id.get().map(field).into_iter().collect()
+        let Some(trace) = self.trace_id.get() else {
+            return Vec::new();
+        };
+        let mut fields = vec![("trace_id".to_owned(), trace.to_string())];
+        let current = Context::current();
+        let current = current.span().span_context().clone();
+        if current.trace_id() == *trace {
+            fields.push(("span_id".to_owned(), current.span_id().to_string()));
+        }
+        fields
     }
 
     fn trace_header(&self, _: &OperationInfo) -> Option<String> {
@@ -115,7 +123,7 @@ impl Plugin for Spans {
         let telemetry = self.telemetry.clone();
         Some(Box::pin(async move {
             if let Err(error) = telemetry.flush().await {
-                tracing::warn!(%error, "spans were not sent");
+                tracing::warn!("{error}");
             }
         }))
     }
@@ -149,15 +157,18 @@ struct Tracing {
     invocation: Context,
     open: BTreeMap<OperationId, Open>,
     attempts: BTreeMap<(OperationId, u32), Context>,
-    /// What was recorded when the invocation began.
-    recorded: BTreeMap<OperationId, Arc<Operation>>,
+    /// Contexts that were open when the invocation began.
+    contexts: BTreeMap<OperationId, Arc<Operation>>,
 }
 
 impl Tracing {
     fn begin(telemetry: Telemetry, info: &InvocationInfo) -> Self {
         let started = info.execution_start_timestamp;
         let lineage = Lineage::new(&info.execution_arn, started, info.trace_header.as_deref());
-        let recorded = info.operations.iter();
+        let is_open = |operation: &&Arc<Operation>| {
+            operation.operation_type == OperationType::Context && !operation.status.is_terminal()
+        };
+        let contexts = info.operations.iter().filter(is_open);
         let mut tracing = Self {
             latest: telemetry.now(),
             telemetry,
@@ -167,7 +178,7 @@ impl Tracing {
             invocation: Context::new(),
             open: BTreeMap::new(),
             attempts: BTreeMap::new(),
-            recorded: recorded
+            contexts: contexts
                 .map(|operation| (operation.id.clone(), operation.clone()))
                 .collect(),
         };
@@ -177,14 +188,25 @@ impl Tracing {
         let mut attributes = tracing.about_execution();
         let first = KeyValue::new("durable.invocation.first", info.is_first_invocation);
         attributes.push(first);
-        let span = tracing.start(Seed {
+        let parent = tracing.above_invocation();
+        let is_undecided = tracing.lineage.is_root_ours && parent == tracing.lineage.ancestor;
+        let seed = Seed {
             name: "Invocation".to_owned(),
             id: None,
-            parent: tracing.above_invocation(),
+            parent,
             at: tracing.latest,
             attributes,
             links: Vec::new(),
-        });
+        };
+        let span = match is_undecided {
+            true => undecided(|| tracing.start(seed)),
+            false => tracing.start(seed),
+        };
+        let own = span.span_context();
+        // There is none once the provider was shut down, which is for nobody else to follow.
+        if own.is_valid() && !own.is_sampled() {
+            tracing.lineage.leave_out();
+        }
         tracing.invocation = Context::new().with_span(span);
         tracing
     }
@@ -308,8 +330,7 @@ impl Tracing {
         }
         if !self.open.contains_key(parent) {
             // What is in it ended while nobody looked, and the handler has not come to it yet.
-            let record = self.recorded.get(parent).cloned();
-            match record.filter(|record| !record.status.is_terminal()) {
+            match self.contexts.get(parent).cloned() {
                 Some(record) => self.operation_start(&OperationInfo::from_record(&record, true)),
                 None => return self.lineage.operation(parent.as_str()),
             }

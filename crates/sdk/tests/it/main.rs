@@ -32,3 +32,6 @@ mod stress;
 #[cfg(test)]
 #[cfg(feature = "otel")]
 mod telemetry;
+#[cfg(test)]
+#[cfg(feature = "otel")]
+mod telemetry_shapes;

@@ -9,7 +9,7 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use outlast::{
-    Config, Context, Function, Result, Retry,
+    App, Config, Context, Function, Result, Retry,
     backend::BackendError,
     telemetry::{Ids, Telemetry, View},
     testing::{self, Answer, Fault, TestKit, TestRun},
@@ -18,8 +18,20 @@ use serde_json::Value;
 use std::{
     fmt::Write as _,
     future::Future,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{Duration, UNIX_EPOCH},
+};
+use tracing::{
+    Subscriber,
+    span::{Attributes, Id},
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context as LayerContext, SubscriberExt as _},
+    registry::LookupSpan,
 };
 
 const HEADER: &str = "Root=1-58406520-a006649127e371903a2de979;Parent=4c721bf33e3caf8f;Sampled=1";
@@ -32,13 +44,13 @@ const fn secs(n: u64) -> Duration {
 }
 
 /// A place for spans, with a clock on which no two things happen at once.
-struct Place {
+pub(crate) struct Place {
     exporter: InMemorySpanExporter,
-    provider: SdkTracerProvider,
+    pub(crate) provider: SdkTracerProvider,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let exporter = InMemorySpanExporter::default();
         let provider = SdkTracerProvider::builder()
             .with_id_generator(Ids::default())
@@ -47,7 +59,7 @@ impl Place {
         Self { exporter, provider }
     }
 
-    fn telemetry(&self, view: View) -> Telemetry {
+    pub(crate) fn telemetry(&self, view: View) -> Telemetry {
         let telemetry = Telemetry::new(self.provider.clone()).view(view);
         let ticks = AtomicU64::new(1);
         telemetry.clock(move || {
@@ -56,7 +68,7 @@ impl Place {
         })
     }
 
-    fn function<H, Fut>(&self, view: View, handler: H) -> Function
+    pub(crate) fn function<H, Fut>(&self, view: View, handler: H) -> Function
     where
         H: Fn(Context, Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<u32>> + Send + 'static,
@@ -65,7 +77,7 @@ impl Place {
         Function::new("traced", handler).config(config)
     }
 
-    fn spans(&self) -> Vec<SpanData> {
+    pub(crate) fn spans(&self) -> Vec<SpanData> {
         let spans = self.exporter.get_finished_spans().unwrap();
         for span in &spans {
             assert!(span.start_time <= span.end_time, "{span:?}");
@@ -74,7 +86,7 @@ impl Place {
         spans
     }
 
-    fn named(&self, name: &str) -> SpanData {
+    pub(crate) fn named(&self, name: &str) -> SpanData {
         let mut found = self.spans().into_iter().filter(|span| span.name == name);
         let span = found.next().unwrap_or_else(|| panic!("no span {name}"));
         assert!(found.next().is_none(), "two spans {name}");
@@ -82,7 +94,7 @@ impl Place {
     }
 
     /// All spans as a tree: a line each, with its outcome and what it is linked to.
-    fn tree(&self) -> String {
+    pub(crate) fn tree(&self) -> String {
         let spans = self.spans();
         let name = |id: SpanId| {
             let mut spans = spans.iter();
@@ -389,4 +401,61 @@ async fn a_failure_is_told_with_its_error() {
                 .any(|about| about.key.as_str() == "exception.type")
         );
     }
+}
+
+#[tokio::test]
+async fn log_lines_name_the_span_that_they_belong_to() {
+    let place = Place::new();
+    let handler = async |ctx: Context, _: Value| -> Result<u32> {
+        tracing::info!("handling");
+        ctx.step("step", async |_| {
+            tracing::info!("stepping");
+            Ok::<_, std::io::Error>(1)
+        })
+        .await
+    };
+    let kit = TestKit::of(place.function(View::Invocation, handler));
+    let run = kit.run(Value::Null).await;
+    for (message, span) in [("handling", "Invocation"), ("stepping", "step attempt 1")] {
+        let span = place.named(span).span_context;
+        let line = run.logs().iter().find(|line| line.message == message);
+        let fields = &line.unwrap().fields;
+        assert_eq!(fields["trace_id"], span.trace_id().to_string());
+        assert_eq!(fields["span_id"], span.span_id().to_string());
+    }
+}
+
+/// Does what `tracing-opentelemetry` does: the current span is above a new one that has no parent.
+struct Bridge(Arc<Mutex<Vec<(&'static str, SpanId)>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Bridge {
+    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, layer: LayerContext<'_, S>) {
+        let span = layer.span(id).unwrap();
+        if span.parent().is_none() {
+            let above = Current::current().span().span_context().span_id();
+            self.0.lock().unwrap().push((span.name(), above));
+        }
+    }
+}
+
+#[tokio::test]
+async fn spans_of_tracing_begin_below_those_of_the_invocation() {
+    let place = Place::new();
+    let seen = Arc::default();
+    let subscriber = tracing_subscriber::registry().with(Bridge(Arc::clone(&seen)));
+    let subscribed = tracing::subscriber::set_default(subscriber);
+    let handler = async |ctx: Context, _: Value| -> Result<u32> {
+        ctx.step("step", async |_| Ok::<_, std::io::Error>(1)).await
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let app = App::new().register(place.function(View::Invocation, handler));
+    let home = app.open_at(folder.path()).await.unwrap();
+    let execution = home.start("traced", &()).await.unwrap();
+    execution.result::<u32>().await.unwrap();
+    home.shut_down().await;
+    drop(subscribed);
+    let invocation = place.named("Invocation").span_context.span_id();
+    let seen = seen.lock().unwrap();
+    let first = seen.iter().find(|(name, _)| *name == "durable_execution");
+    assert_eq!(first, Some(&("durable_execution", invocation)));
 }

@@ -200,7 +200,11 @@ impl Invocation {
         let trace = asked.header("x-amzn-trace-id")?.filter(unless_empty);
         let trace = match trace {
             Some(trace) => Some(trace.to_owned()),
-            None => asked.header("traceparent")?.and_then(from_traceparent),
+            // One that cannot be read is none: whoever sent it may not know that it does.
+            None => {
+                let parent = asked.header("traceparent").ok().flatten();
+                parent.and_then(from_traceparent)
+            }
         };
         let context = asked.header("x-amz-client-context")?.filter(unless_empty);
         Ok(Self {
