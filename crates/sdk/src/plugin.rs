@@ -310,6 +310,7 @@ impl Hooks {
         Around(self.0.iter().filter_map(guarded).collect())
     }
 
+    #[cfg(feature = "log")]
     pub(crate) fn log_fields(&self) -> Vec<(String, String)> {
         self.0
             .iter()

@@ -152,10 +152,15 @@ impl Telemetry {
     /// When it cannot be sent.
     pub async fn flush(&self) -> Result<(), TelemetryError> {
         let provider = self.provider.clone();
+        let flush = move || provider.force_flush();
         // It blocks until the exporter's own thread is done.
-        let flushed = tokio::task::spawn_blocking(move || provider.force_flush()).await;
-        let flushed = flushed.map_err(|error| TelemetryError::NotSent(error.to_string()))?;
-        flushed.map_err(|error| TelemetryError::NotSent(error.to_string()))
+        let flushed = match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime.spawn_blocking(flush).await,
+            Err(_) => Ok(flush()),
+        };
+        let not_sent = |why: &dyn fmt::Display| TelemetryError::NotSent(why.to_string());
+        let flushed = flushed.map_err(|error| not_sent(&error))?;
+        flushed.map_err(|error| not_sent(&error))
     }
 
     fn now(&self) -> SystemTime {

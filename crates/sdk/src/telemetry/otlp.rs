@@ -190,6 +190,7 @@ impl HttpClient for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
     use opentelemetry::trace::{Span as _, Tracer as _, TracerProvider as _};
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use prost::Message as _;
@@ -305,7 +306,13 @@ mod tests {
     fn no_runtime_of_the_program_is_needed() {
         let provider = provider(settings(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1")])).unwrap();
         provider.tracer("test").start("lost").end();
-        provider.force_flush().unwrap_err();
+        let telemetry = super::super::Telemetry::new(provider);
+        let flushed = telemetry.flush().now_or_never();
+        let error = flushed.unwrap().unwrap_err();
+        assert!(
+            error.to_string().starts_with("spans were not sent: "),
+            "{error}"
+        );
     }
 
     #[tokio::test]
