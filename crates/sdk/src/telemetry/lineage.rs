@@ -68,8 +68,12 @@ impl Lineage {
     pub(super) fn new(arn: &str, started: Timestamp, header: Option<&str>) -> Self {
         let caller = header.and_then(parse);
         let is_root_ours = caller.is_none();
-        let ancestor =
-            caller.unwrap_or_else(|| context(trace_id(arn, started), span_id(arn, "root", "")));
+        let ancestor = caller.unwrap_or_else(|| {
+            // A load balancer names a trace, and no span in it.
+            let trace = header.and_then(parse_trace);
+            let trace = trace.unwrap_or_else(|| trace_id(arn, started));
+            context(trace, span_id(arn, "root", ""))
+        });
         let mut lineage = Self {
             arn: arn.to_owned(),
             execution: ancestor.clone(),
@@ -150,31 +154,34 @@ fn span_id(arn: &str, kind: &str, id: &str) -> SpanId {
 
 /// Reads `Root=1-58406520-a006649127e371903a2de979;Parent=4c721bf33e3caf8f;Sampled=1`.
 fn parse(header: &str) -> Option<SpanContext> {
-    let field = |name| {
-        let mut fields = header.split(';').filter_map(|field| field.split_once('='));
-        fields.find(|(key, _)| key.trim() == name)
+    let trace = parse_trace(header)?;
+    let parent = field(header, "Parent").filter(|parent| parent.len() == 16)?;
+    let parent = SpanId::from_hex(parent).ok()?;
+    // Undecided is as good as yes: nobody decides later.
+    let flags = match field(header, "Sampled") {
+        Some("0") => TraceFlags::NOT_SAMPLED,
+        _ => TraceFlags::SAMPLED,
     };
-    let (_, root) = field("Root")?;
-    let mut parts = root.trim().split('-');
+    let context = SpanContext::new(trace, parent, flags, true, TraceState::NONE);
+    context.is_valid().then_some(context)
+}
+
+fn parse_trace(header: &str) -> Option<TraceId> {
+    let mut parts = field(header, "Root")?.split('-');
     let (Some("1"), Some(time), Some(rest), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return None;
     };
-    if (time.len(), rest.len()) != (8, 24) {
-        return None;
-    }
-    let trace = TraceId::from_hex(&format!("{time}{rest}")).ok()?;
-    let (_, parent) = field("Parent")?;
-    let parent = Some(parent.trim()).filter(|parent| parent.len() == 16)?;
-    let parent = SpanId::from_hex(parent).ok()?;
-    // Undecided is as good as yes: nobody decides later.
-    let flags = match field("Sampled") {
-        Some((_, "0")) => TraceFlags::NOT_SAMPLED,
-        _ => TraceFlags::SAMPLED,
-    };
-    let context = SpanContext::new(trace, parent, flags, true, TraceState::NONE);
-    context.is_valid().then_some(context)
+    let is_whole = (time.len(), rest.len()) == (8, 24);
+    let trace = TraceId::from_hex(&format!("{time}{rest}")).ok();
+    trace.filter(|trace| is_whole && *trace != TraceId::INVALID)
+}
+
+fn field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = header.split(';').filter_map(|field| field.split_once('='));
+    let found = fields.find(|(key, _)| key.trim() == name);
+    found.map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]
@@ -207,16 +214,28 @@ mod tests {
         for header in [
             "",
             "Root=1-2-3",
-            "Root=1-58406520-a006649127e371903a2de979",
             "Root=2-58406520-a006649127e371903a2de979;Parent=4c721bf33e3caf8f",
             "Root=1-00000000-000000000000000000000000;Parent=4c721bf33e3caf8f",
-            "Root=1-58406520-a006649127e371903a2de979;Parent=0000000000000000",
             "Root=1-58406520-a006649127e371903a2de97;Parent=4c721bf33e3caf8f",
-            "Root=1-58406520-a006649127e371903a2de979;Parent=4c721bf33e3caf8",
             "Root=1-58406520-a006649127e371903a2de97x;Parent=4c721bf33e3caf8f",
         ] {
             let lineage = Lineage::new("arn", AT, Some(header));
             assert_eq!(lineage.ancestor, own.ancestor, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_header_without_a_span_still_names_the_trace() {
+        for header in [
+            "Root=1-58406520-a006649127e371903a2de979",
+            "Self=1-2-3;Root=1-58406520-a006649127e371903a2de979",
+            "Root=1-58406520-a006649127e371903a2de979;Parent=0000000000000000",
+            "Root=1-58406520-a006649127e371903a2de979;Parent=4c721bf33e3caf8",
+        ] {
+            let lineage = Lineage::new("arn", AT, Some(header));
+            let trace = lineage.ancestor.trace_id().to_string();
+            assert_eq!(trace, "58406520a006649127e371903a2de979", "{header}");
+            assert!(lineage.is_root_ours, "{header}");
         }
     }
 
