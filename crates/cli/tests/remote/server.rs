@@ -31,8 +31,9 @@ impl Server {
 
     /// Starts a server with these flags; clients of this process have this token.
     pub(crate) fn with(folder: &Path, flags: &[&str], token: Option<&str>) -> Self {
-        let (child, serving) = program::start(folder, |program| {
-            program.args(["--json", "serve", "--data", "."]).args(flags)
+        let (child, serving) = program::start(Path::new("."), |program| {
+            let program = program.args(["--json", "serve", "--data"]).arg(folder);
+            program.args(flags)
         });
         let endpoint = serving["endpoint"].as_str().unwrap();
         let remote = match token {
