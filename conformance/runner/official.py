@@ -154,7 +154,7 @@ class Runner:
             )
 
         AwsClients.create = create
-        judge = VALIDATE if self.asked.own else self._judged_twice(VALIDATE)
+        judge = self._judged_twice(VALIDATE)
 
         def validate_in_groups(descriptions, **more):
             groups = self.engine.groups(descriptions)
@@ -171,7 +171,7 @@ class Runner:
         CloudWatchLogRetriever.get_execution_log_events = retrieve
 
     def _judged_twice(self, judge):
-        """The official requirements are about seconds: on a busy machine an invocation may take
+        """Requirements are about seconds: on a busy machine an invocation may take
         longer than the wait that it begins. What failed is judged once more, alone."""
 
         def judge_twice(pairs, **asked):

@@ -371,5 +371,12 @@ fn measurer() -> Function {
 }
 
 fn producer() -> Function {
-    Function::new("conformance-producer", result_of_size)
+    Function::new(
+        "conformance-producer",
+        async |ctx: Context, bytes: usize| {
+            // Whoever calls it has suspended before it ends.
+            ctx.wait(seconds(1)).await?;
+            result_of_size(ctx, bytes).await
+        },
+    )
 }
