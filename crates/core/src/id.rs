@@ -153,9 +153,26 @@ pub fn uuid(bits: u128) -> String {
     )
 }
 
+/// The `X-Amzn-Trace-Id` header that names a span of a trace.
+pub fn trace_header(trace: u128, span: u64, sampled: bool) -> String {
+    let (time, rest) = (trace >> 96, trace & (u128::MAX >> 32));
+    let sampled = u8::from(sampled);
+    format!("Root=1-{time:08x}-{rest:024x};Parent={span:016x};Sampled={sampled}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_header_keeps_every_digit() {
+        let header = trace_header(0xa_0000_0000_0000_0000_0000_000b, 0xc, false);
+        let expected = "Root=1-0000000a-00000000000000000000000b;Parent=000000000000000c;Sampled=0";
+        assert_eq!(header, expected);
+        let header = trace_header(u128::MAX, u64::MAX, true);
+        let expected = "Root=1-ffffffff-ffffffffffffffffffffffff;Parent=ffffffffffffffff;Sampled=1";
+        assert_eq!(header, expected);
+    }
 
     #[test]
     fn ids_equal_the_official_rust_sdks_for_the_same_positions() {

@@ -4,7 +4,10 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState}
 #[cfg(any(feature = "embedded", feature = "remote"))]
 use opentelemetry::{Context, trace::TraceContextExt as _};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
-use outlast_core::{id::digest128, time::Timestamp};
+use outlast_core::{
+    id::{digest128, trace_header},
+    time::Timestamp,
+};
 use std::cell::Cell;
 
 thread_local! {
@@ -127,11 +130,9 @@ pub(crate) fn current_header() -> Option<String> {
 
 /// The header that names a span.
 fn format(span: &SpanContext) -> String {
-    let trace = span.trace_id().to_string();
-    let (time, rest) = trace.split_at_checked(8).unwrap_or_default();
-    let sampled = u8::from(span.is_sampled());
-    let parent = span.span_id();
-    format!("Root=1-{time}-{rest};Parent={parent};Sampled={sampled}")
+    let trace = u128::from_be_bytes(span.trace_id().to_bytes());
+    let id = u64::from_be_bytes(span.span_id().to_bytes());
+    trace_header(trace, id, span.is_sampled())
 }
 
 fn context(trace: TraceId, span: SpanId) -> SpanContext {

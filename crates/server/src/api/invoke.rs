@@ -12,6 +12,7 @@ use hyper::StatusCode;
 use outlast_core::{
     Code, Start,
     arn::{check_execution_name, check_tenant},
+    id::trace_header,
     intent::InvokeOutcome,
     limits::{EVENT_INPUT_BYTES_MAX, REQUEST_INPUT_BYTES_MAX, SYNCHRONOUS_TIMEOUT_SECONDS_MAX},
     wire::{DurableConfig, ErrorObject, ExecutionStatus, Payload, error_type},
@@ -245,21 +246,17 @@ fn from_traceparent(text: &str) -> Option<String> {
     let mut parts = text.trim().split('-');
     let (version, trace, parent, flags) =
         (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let is_hex = |text: &str, length| {
-        text.len() == length
-            && text
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    let number = |text: &str, digits| {
+        let mut bytes = text.bytes();
+        let is_hex = bytes.all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_whole = is_hex && text.len() == digits;
+        u128::from_str_radix(text, 16).ok().filter(|_| is_whole)
     };
-    let is_id = |text: &str, length| is_hex(text, length) && text.bytes().any(|byte| byte != b'0');
-    let is_legal = is_hex(version, 2)
-        && version != "ff"
-        && is_id(trace, 32)
-        && is_id(parent, 16)
-        && is_hex(flags, 2);
-    let (time, rest) = trace.split_at_checked(8)?;
-    let sampled = u8::from_str_radix(flags, 16).ok()? & 1;
-    is_legal.then(|| format!("Root=1-{time}-{rest};Parent={parent};Sampled={sampled}"))
+    let is_known = number(version, 2)? != 0xff;
+    let (trace, flags) = (number(trace, 32)?, number(flags, 2)?);
+    let span = u64::try_from(number(parent, 16)?).ok()?;
+    let is_legal = is_known && trace != 0 && span != 0;
+    is_legal.then(|| trace_header(trace, span, flags & 1 == 1))
 }
 
 fn succeeded(result: Option<Payload>, otherwise: &'static str) -> Answer {
