@@ -206,7 +206,10 @@ impl Inner {
 
     /// The invocation whose handler nobody has called yet, and the function it is of.
     pub(crate) fn unbegun<'a>(&self, execution: &'a Execution) -> Option<(&'a str, &'a Function)> {
-        let invocation = execution.invocation()?;
+        // An execution that was stopped keeps its invocation until that answers.
+        let invocation = execution
+            .invocation()
+            .filter(|_| execution.ended().is_none())?;
         let function = &execution.profile().arn.function;
         let registry = read(&self.registry);
         let registered = registry.get(&function.name, &function.version)?;

@@ -180,8 +180,17 @@ impl RuntimeHost {
                 self.next(&peer, key, !passing).await
             }
             Ok(Route::RestoreNext) => message::json(StatusCode::OK, Bytes::new()),
-            Ok(Route::Response(id)) => self.answered(id, &peer, &parts.headers, body).await,
-            Ok(Route::Error(id)) => self.failed(id, &peer, &parts.headers, body).await,
+            Ok(Route::Response(id)) => {
+                self.answered(id, &peer, &parts.headers, body, responded)
+                    .await
+            }
+            Ok(Route::Error(id)) => {
+                let failed = |body: Bytes, _: &HeaderMap| {
+                    let kind = text(&parts.headers, &ERROR_TYPE);
+                    Ending::Failed(document::read(&body, kind))
+                };
+                self.answered(id, &peer, &parts.headers, body, failed).await
+            }
             Ok(Route::InitError | Route::RestoreError) => {
                 self.not_started(&peer, &parts.headers, body).await
             }
@@ -287,12 +296,14 @@ impl RuntimeHost {
         Some(event.response())
     }
 
+    /// A worker says how a call ended; `ending` reads that from the body and its trailers.
     async fn answered<B>(
         &self,
         id: &str,
         peer: &Peer,
         headers: &HeaderMap,
         body: B,
+        ending: impl FnOnce(Bytes, &HeaderMap) -> Ending,
     ) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes>,
@@ -303,38 +314,7 @@ impl RuntimeHost {
             return response;
         }
         match body {
-            // A stream that broke in its middle says so at its end.
-            Ok((body, trailers)) => {
-                let ending = match text(&trailers, &ERROR_TYPE) {
-                    Some(kind) => Ending::Failed(streamed(kind, &trailers, &body)),
-                    None => Ending::Answered(body),
-                };
-                self.report(id, peer, ending)
-            }
-            Err(NoBody::TooLarge) => self.too_large(id, peer),
-            Err(NoBody::Broken) => broken(),
-        }
-    }
-
-    async fn failed<B>(
-        &self,
-        id: &str,
-        peer: &Peer,
-        headers: &HeaderMap,
-        body: B,
-    ) -> Response<Full<Bytes>>
-    where
-        B: Body<Data = Bytes>,
-    {
-        let body = collect(body).await;
-        if let Some(response) = self.refuse(id, peer, headers) {
-            return response;
-        }
-        match body {
-            Ok((body, _)) => {
-                let error = document::read(&body, text(headers, &ERROR_TYPE));
-                self.report(id, peer, Ending::Failed(error))
-            }
+            Ok((body, trailers)) => self.report(id, peer, ending(body, &trailers)),
             Err(NoBody::TooLarge) => self.too_large(id, peer),
             Err(NoBody::Broken) => broken(),
         }
@@ -511,6 +491,14 @@ fn readable(context: &Arc<str>) -> Arc<str> {
     let decoded = base64::engine::general_purpose::STANDARD.decode(context.as_bytes());
     let text = decoded.ok().and_then(|bytes| String::from_utf8(bytes).ok());
     text.map_or_else(|| context.clone(), Into::into)
+}
+
+/// A response; a stream that broke in its middle says so at its end.
+fn responded(body: Bytes, trailers: &HeaderMap) -> Ending {
+    match text(trailers, &ERROR_TYPE) {
+        Some(kind) => Ending::Failed(streamed(kind, trailers, &body)),
+        None => Ending::Answered(body),
+    }
 }
 
 /// The error at the end of a streamed answer: its type, and in base64 its document.

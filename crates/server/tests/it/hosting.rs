@@ -1,6 +1,9 @@
 //! Functions whose handlers run elsewhere, from Invoke to the worker and back.
 
-use crate::{client::Client, home::Home};
+use crate::{
+    client::Client,
+    home::{Home, execution},
+};
 use futures_util::{StreamExt as _, stream};
 use hyper::Method;
 use outlast_core::{Start, wire::ExecutionStatus};
@@ -259,6 +262,20 @@ async fn why_says_that_there_is_no_worker() {
     let next = "/functions/lonely/2018-06-01/runtime/invocation/next";
     line.send(Method::GET, next, &[], "").await;
     why("is running its handler").await;
+}
+
+#[tokio::test]
+async fn why_says_that_it_was_stopped_before_a_worker_came() {
+    let home = Home::hosted(hosting()).await;
+    let config = json!({"DurableConfig": {"ExecutionTimeout": 600}});
+    home.configure("lonely", config).await;
+    let event = [("x-amz-invocation-type", "Event")];
+    let started = home.invoke("lonely:$LATEST", &event, "5".into()).await;
+    let arn = started.header("x-amz-durable-execution-arn").unwrap();
+    home.post(&execution(arn, "/stop"), "").await.ok(200);
+    let why = format!("/outlast/v1/executions/{}/why", arn.replace('/', "%2F"));
+    let why = home.get(&why).await.ok(200)["Why"].clone();
+    assert!(why.as_str().unwrap().contains("It was stopped"), "{why}");
 }
 
 #[tokio::test]
