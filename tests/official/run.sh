@@ -11,7 +11,8 @@
 #   rust        handlers on AWS's own Rust SDK (its first build takes minutes)
 #   go          handlers on AWS's Go runtime that speak the protocol by hand through the AWS SDK for
 #               Go, and that SDK as a client
-#   java        a plain handler on AWS's Java runtime interface client
+#   java        the same on AWS's Java runtime interface client with the AWS SDK for Java, and a
+#               handler that is not durable
 #   crash       the server killed again and again under Python and JavaScript workers
 #   runner      our SDK's Lambda home on AWS's local runner (builds the AWS client of our SDK)
 #
@@ -139,7 +140,11 @@ run_java() {
   mkdir -p "$store/java"
   cp -r "$here"/java/. "$store/java"
   mvn --quiet --batch-mode --file "$store/java" package dependency:copy-dependencies
-  drive none java.py "$store/java"
+  # Not those that need many processes: a Java machine takes seconds to warm up.
+  drive none handlers.py java "$store/java" runtime-interface-client \
+    everything failure waiting_for_the_end
+  drive none java.py "$store/java" \
+    java -cp "$store/java/target/classes:$store/java/target/dependency/*" official.Client
 }
 run_crash() {
   python_project
