@@ -9,7 +9,10 @@
 #   js          handlers on the JavaScript SDK with our bootstrap; js-ric: with AWS's aws-lambda-ric,
 #               which builds native code for minutes, once
 #   rust        handlers on AWS's own Rust SDK (its first build takes minutes)
-#   java        a plain handler on AWS's Java runtime interface client
+#   go          handlers on AWS's Go runtime that speak the protocol by hand through the AWS SDK for
+#               Go, and that SDK as a client
+#   java        the same on AWS's Java runtime interface client with the AWS SDK for Java, and a
+#               handler that is not durable
 #   crash       the server killed again and again under Python and JavaScript workers
 #   runner      our SDK's Lambda home on AWS's local runner (builds the AWS client of our SDK)
 #
@@ -17,9 +20,9 @@
 # load.py, which measures.
 #
 # Everything official is installed below target/official, once; the versions are fixed here. Needs
-# python3 (3.11 or newer) with venv, node (20 or newer) with npm, for java a JDK and Maven, for js-ric
-# cmake, autoconf, automake and libtool, and their package registries. Debian packages that are
-# missing are installed if this runs as root.
+# python3 (3.11 or newer) with venv, node (20 or newer) with npm, for go Go (1.26 or newer), for java a
+# JDK and Maven, for js-ric cmake, autoconf, automake and libtool, and their package registries. Debian
+# packages that are missing are installed if this runs as root; Go is not among them.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -114,13 +117,34 @@ run_rust() {
   cp "$store/rust-target/debug/outlast-official-rust" "$folder/worker"
   drive none handlers.py rust "$folder" ./worker
 }
+needs_go() {
+  local version
+  version=$(cd / && GOTOOLCHAIN=local go env GOVERSION 2>/dev/null) || version=go0
+  [[ $(printf '%s\n' go1.26 "$version" | sort --version-sort | head -n 1) == go1.26 ]] && return
+  echo "run.sh: Go 1.26 or newer is missing; see https://go.dev/dl" >&2
+  return 1
+}
+run_go() {
+  needs_go
+  local folder=$store/go
+  mkdir -p "$folder/build"
+  cp -r "$here"/go/. "$folder"
+  (cd "$folder" && go build -buildvcs=false -o build/bootstrap ./worker &&
+    go build -buildvcs=false -o client ./driver)
+  drive none handlers.py go "$folder" "its own program"
+  drive none client.py "$folder" "$folder/client"
+}
 needs_java() { need javac default-jdk-headless && need mvn maven; }
 run_java() {
   needs_java
   mkdir -p "$store/java"
   cp -r "$here"/java/. "$store/java"
   mvn --quiet --batch-mode --file "$store/java" package dependency:copy-dependencies
-  drive none java.py "$store/java"
+  # Not those that need many processes: a Java machine takes seconds to warm up.
+  drive none handlers.py java "$store/java" runtime-interface-client \
+    everything failure waiting_for_the_end
+  drive none java.py "$store/java" \
+    java -cp "$store/java/target/classes:$store/java/target/dependency/*" official.Client
 }
 run_crash() {
   python_project
@@ -145,6 +169,7 @@ environment sdk aws-durable-execution-sdk-python==3.0.0
 cargo build --quiet --locked --package outlast-cli
 if [[ $# -eq 0 ]]; then
   set -- cli api signed develop python python-ric js rust crash runner
+  if (needs_go); then set -- "$@" go; else echo "    go: left out"; fi
   if (needs_java); then set -- "$@" java; else echo "    java: left out"; fi
   [[ ! -d $store/js-ric/node_modules ]] || set -- "$@" js-ric
 fi

@@ -121,6 +121,20 @@ class Dev:
             self.process.kill()
             print("\n".join(self.log[-60:]), file=sys.stderr)
 
+    def try_with(self, command):
+        """Runs a client in another language, which is told where the server is as every AWS SDK is,
+        and where the ledger lies.
+        """
+        environment = {
+            **self.environment,
+            "AWS_ENDPOINT_URL_LAMBDA": self.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "dev",
+            "AWS_SECRET_ACCESS_KEY": "dev",
+        }
+        done = subprocess.run(command, env=environment, timeout=2 * PATIENCE_SECONDS)
+        assert done.returncode == 0, f"{command[0]} ended with {done.returncode}"
+
     def begin(self, function, event, **more):
         reply = self.client.invoke(
             FunctionName=function,

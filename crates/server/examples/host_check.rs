@@ -73,6 +73,7 @@ async fn main() {
         },
         processes: 1,
         start_max: START_MAX_DEFAULT,
+        turn: None,
     };
     let processes = Processes::new(host.clone(), program, Arc::new(Shown));
     processes.run(check(&host)).await;

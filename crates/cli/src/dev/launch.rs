@@ -9,7 +9,7 @@ mod java;
 
 use crate::dev::definition::{Definition, Kind};
 use outlast_server::host::process::{
-    Credentials, Environment, MEMORY_MB_DEFAULT, Program, START_MAX_DEFAULT,
+    Credentials, Environment, MEMORY_MB_DEFAULT, Program, START_MAX_DEFAULT, Turn,
 };
 use std::{
     ffi::OsString,
@@ -61,6 +61,7 @@ struct Start {
     client: String,
     notes: Vec<String>,
     watched: Vec<PathBuf>,
+    turn: Option<&'static Turn>,
 }
 
 impl Start {
@@ -71,6 +72,7 @@ impl Start {
             client: client.into(),
             notes: Vec::new(),
             watched: vec![watched.to_owned()],
+            turn: None,
         }
     }
 
@@ -129,6 +131,7 @@ pub(crate) fn launch(
             environment,
             processes: 1,
             start_max: START_MAX_DEFAULT,
+            turn: start.turn,
         },
         client: start.client,
         notes: start.notes,

@@ -10,10 +10,12 @@
 mod environment;
 mod group;
 mod output;
+mod turn;
 
 pub use environment::{Credentials, Environment, MEMORY_MB_DEFAULT};
 pub use group::{Group, lead};
 pub use output::{Line, LineSink, Stream, lines};
+pub use turn::Turn;
 
 use crate::host::{
     listener::RuntimeListener,
@@ -65,6 +67,8 @@ pub struct Program {
     pub processes: usize,
     /// How long a process may take to ask for work.
     pub start_max: Duration,
+    /// With which others its processes must not begin at the same time.
+    pub turn: Option<&'static Turn>,
 }
 
 /// Keeps the processes of one function version running.
@@ -120,6 +124,13 @@ impl Processes {
 
     /// One process, from its start to its end.
     async fn live(&self, stopping: &mut watch::Receiver<bool>) -> io::Result<Life> {
+        let turn = match self.program.turn {
+            None => None,
+            Some(turn) => tokio::select! {
+                taken = turn.take() => Some(taken),
+                _ = stopping.wait_for(|stopping| *stopping) => return Ok(Life::Useful),
+            },
+        };
         let worker = Worker::new();
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = RuntimeListener::bind(self.host.clone(), loopback).await?;
@@ -136,6 +147,13 @@ impl Processes {
             }
         };
         let group = Group::of(&child);
+        let process = child.id();
+        let mut beginning = pin!(async {
+            if let Some(turn) = turn {
+                turn.until_begun(process, &worker).await;
+            }
+        });
+        let mut begun = false;
         let mut printing = pin!(self.lines(&mut child));
         let mut printed = false;
         let end = {
@@ -145,6 +163,7 @@ impl Processes {
                 tokio::select! {
                     end = &mut ending => break end,
                     never = &mut serving => match never {},
+                    () = &mut beginning, if !begun => begun = true,
                     () = &mut printing, if !printed => printed = true,
                 }
             }

@@ -2,7 +2,7 @@
 
 use crate::stand::{LONG, call, failure, host, invoke};
 use outlast_server::host::{
-    process::{Environment, Line, LineSink, Processes, Program, Stream},
+    process::{Environment, Line, LineSink, Processes, Program, Stream, Turn},
     runtime::RuntimeHost,
 };
 use std::{
@@ -32,6 +32,7 @@ fn processes(host: &Arc<RuntimeHost>, script: &str, sink: Arc<Kept>) -> Processe
         environment: Environment::default(),
         processes: 1,
         start_max: Duration::from_secs(5),
+        turn: None,
     };
     Processes::new(host.clone(), program, sink)
 }
@@ -68,6 +69,7 @@ async fn a_program_that_is_not_there_fails_the_call_that_waits() {
         environment: Environment::default(),
         processes: 1,
         start_max: LONG,
+        turn: None,
     };
     let processes = Processes::new(host.clone(), program, Arc::new(Kept::default()));
     let test = async {
@@ -89,6 +91,7 @@ async fn a_process_that_never_asks_is_killed() {
         environment: Environment::default(),
         processes: 1,
         start_max: Duration::from_millis(200),
+        turn: None,
     };
     program.environment.handler = "x".to_owned();
     let processes = Processes::new(host.clone(), program, Arc::new(Kept::default()));
@@ -158,4 +161,51 @@ async fn what_a_process_started_is_gone_after_it_was_stopped() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the process {id} is still there");
+}
+
+/// Two processes that take turns, until so many lines are there.
+async fn in_turns(turn: &'static Turn, script: &str, lines: usize) -> Vec<String> {
+    let host = host(LONG);
+    let sink = Arc::new(Kept::default());
+    let program = Program {
+        program: "bash".into(),
+        arguments: vec!["-c".into(), script.into()],
+        folder: None,
+        environment: Environment::default(),
+        processes: 2,
+        start_max: LONG,
+        turn: Some(turn),
+    };
+    let processes = Processes::new(host.clone(), program, sink.clone());
+    let test = async {
+        while sink.0.lock().unwrap().len() < lines {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, processes.run(test))
+        .await
+        .unwrap();
+    let lines = sink.0.lock().unwrap().clone();
+    lines
+        .into_iter()
+        .map(|line| line.replace("order out: ", ""))
+        .collect()
+}
+
+#[tokio::test]
+async fn processes_that_must_not_begin_together_take_turns() {
+    static TURN: Turn = Turn::until_loaded("a library that nobody has");
+    let script = "echo begins; sleep 0.3; echo asks; \
+                  curl -sS http://$AWS_LAMBDA_RUNTIME_API/2018-06-01/runtime/invocation/next";
+    let lines = in_turns(&TURN, script, 4).await;
+    assert_eq!(lines, ["begins", "asks", "begins", "asks"]);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_turn_is_over_when_the_library_is_loaded() {
+    static TURN: Turn = Turn::until_loaded("libc.so.6");
+    // They never ask: that they have the library is enough.
+    let lines = in_turns(&TURN, "echo begins; sleep 600", 2).await;
+    assert_eq!(lines, ["begins", "begins"]);
 }

@@ -70,6 +70,7 @@ fn program(role: &str, processes: usize, concurrency: Option<u32>) -> Program {
         environment,
         processes,
         start_max: START_MAX_DEFAULT,
+        turn: None,
     }
 }
 

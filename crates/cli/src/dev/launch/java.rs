@@ -1,6 +1,6 @@
 //! Java: the official runtime interface client, from the project's own classpath.
 
-use super::{Missing, Start, find};
+use super::{Missing, Start, Turn, find};
 use crate::dev::definition::Definition;
 use std::{
     ffi::OsString,
@@ -11,6 +11,8 @@ use std::{
 /// The class that speaks the Runtime API, as archives name it.
 const CLIENT_ENTRY: &[u8] = b"com/amazonaws/services/lambda/runtime/api/client/AWSLambda.class";
 const CLIENT_CLASS: &str = "com.amazonaws.services.lambda.runtime.api.client.AWSLambda";
+/// The client unpacks this to one place for the whole machine, whenever it starts.
+static TURN: Turn = Turn::until_loaded(".libaws-lambda-jni.so");
 /// Archives that are looked through for the client, at most.
 const ARCHIVES_MAX: usize = 500;
 
@@ -41,6 +43,7 @@ pub(super) fn start(definition: &Definition) -> Result<Start, Missing> {
         .with([OsString::from("-cp"), joined])
         .with([CLIENT_CLASS, &definition.handler]);
     start.watched = watched;
+    start.turn = Some(&TURN);
     Ok(start)
 }
 
