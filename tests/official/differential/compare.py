@@ -20,7 +20,7 @@ from stand import Dev, until  # noqa: E402
 # What is another in every run, or only a place in somebody's program.
 PASSING = {
     "EventTimestamp", "EventId", "StartTimestamp", "EndTimestamp", "ScheduledEndTimestamp", "RequestId",
-    "CallbackId", "DurableExecutionArn", "StackTrace", "Truncated", "ExecutedVersion", "ExecutionTimeout",
+    "CallbackId", "DurableExecutionArn", "StackTrace", "Stack", "Truncated", "ExecutedVersion", "ExecutionTimeout", "Seed",
 }
 
 
@@ -43,7 +43,7 @@ def main():
     failed = 0
     for made in programs:
         seed = made["seed"]
-        found = differences(made, theirs.get(seed, {"broken": "no outcome"}), ours[seed])
+        found = differences(asked.sdk, theirs.get(seed, {"broken": "no outcome"}), ours[seed])
         failed += bool(found)
         for line in found:
             print(f"{asked.sdk} seed {seed}: {line}")
@@ -110,7 +110,7 @@ def answered(dev, arn, answers):
     return None if done["Status"] == "RUNNING" else done
 
 
-def give(client, callback, kind, text=None, error=None):
+def give(client, callback, kind, text=None, error=None, submitted=False):
     if kind == "heartbeat":
         client.send_durable_execution_callback_heartbeat(CallbackId=callback)
     if kind in ("heartbeat", "success"):
@@ -120,18 +120,27 @@ def give(client, callback, kind, text=None, error=None):
         client.send_durable_execution_callback_failure(CallbackId=callback, Error=error)
 
 
-def differences(made, theirs, ours):
+def differences(sdk, theirs, ours):
     if "broken" in theirs or "broken" in ours:
         return [f"theirs: {theirs.get('broken', 'fine')}; ours: {ours.get('broken', 'fine')}"]
-    found = []
-    if theirs["status"] != ours["status"]:
-        found.append(f"status: theirs {theirs['status']}, ours {ours['status']} {clip(ours.get('error'))}")
-    if ours["status"] == theirs["status"] == "SUCCEEDED":
-        if parsed(theirs["result"]) != parsed(ours["result"]):
-            found.append(f"result: theirs {clip(theirs['result'])}, ours {clip(ours['result'])}")
-    if clean(theirs.get("error")) != clean(ours.get("error")):
-        found.append(f"error: theirs {clip(theirs.get('error'))}, ours {clip(ours.get('error'))}")
-    return found + operations(theirs["events"], ours["events"])
+    found = attempts(ours["events"])
+    theirs, ours = Known(sdk).clean(theirs), Known(sdk).clean(ours)
+    for what in ("Status", "Result", "Error"):
+        if theirs.get(what) != ours.get(what):
+            found.append(f"{what}: theirs {clip(theirs.get(what))}, ours {clip(ours.get(what))}")
+    return found + operations(theirs["Events"], ours["Events"])
+
+
+def attempts(events):
+    """The local runners do not count attempts as the service does, so ours are counted here."""
+    found, ends = [], {}
+    for event in events:
+        if event["EventType"] in ("StepSucceeded", "StepFailed"):
+            ends[event["Id"]] = ends.get(event["Id"], 0) + 1
+            counted = event[f"{event['EventType']}Details"]["RetryDetails"]["CurrentAttempt"]
+            if counted != ends[event["Id"]]:
+                found.append(f"{label([event])}: attempt {counted} instead of {ends[event['Id']]}")
+    return found
 
 
 def operations(theirs, ours):
@@ -144,9 +153,22 @@ def operations(theirs, ours):
             left = one[index] if index < len(one) else None
             right = other[index] if index < len(other) else None
             if left != right:
-                found.append(f"event {index} of {label(one or other)}: theirs {clip(left)}, ours {clip(right)}")
+                found.append(f"event {index} of {label(one or other)}: {apart(left, right)}")
                 break
     return sorted(found)
+
+
+def apart(left, right, path=""):
+    """Where two values begin to differ."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted(left.keys() | right.keys()):
+            if left.get(key) != right.get(key):
+                return apart(left.get(key), right.get(key), f"{path}.{key}")
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for index, (one, other) in enumerate(zip(left, right)):
+            if one != other:
+                return apart(one, other, f"{path}[{index}]")
+    return f"{path} theirs {clip(left)}, ours {clip(right)}"
 
 
 def label(events):
@@ -158,30 +180,58 @@ def by_operation(events):
     for event in events:
         kind = event["EventType"]
         if kind != "InvocationCompleted" and not kind.startswith("Execution"):
-            found.setdefault(event["Id"], []).append(clean(event))
+            found.setdefault(event["Id"], []).append(event)
     return found
 
 
-def clean(value):
-    """Without what passes, what is empty, and the difference between a text and what it says."""
-    if isinstance(value, dict):
-        cleaned = {key[0].upper() + key[1:]: clean(it) for key, it in value.items()}
-        return {key: it for key, it in cleaned.items() if key not in PASSING and it not in (None, {}, [])}
-    if isinstance(value, list):
-        return [clean(it) for it in value]
-    return value
+class Known:
+    """Takes out what is another in every run, and what a local runner is known not to say."""
 
+    def __init__(self, sdk):
+        self.sdk = sdk
 
-def parsed(result):
-    try:
-        return json.loads(result) if isinstance(result, str) else result
-    except ValueError:
-        return result
+    def clean(self, value):
+        if isinstance(value, dict):
+            cleaned = {key[0].upper() + key[1:] if key else key: self.clean(it) for key, it in value.items()}
+            kept = {key: it for key, it in cleaned.items() if key not in PASSING and it not in (None, {}, [])}
+            return self.event(kept) if "EventType" in kept else kept
+        if isinstance(value, list):
+            return [self.clean(it) for it in value]
+        return self.text(value) if isinstance(value, str) else value
+
+    def event(self, event):
+        details = event.get(f"{event['EventType']}Details", {})
+        if "RetryDetails" in details:
+            # One runner counts retries instead of attempts, or tells the last attempt's delay as 0.
+            delay = details.pop("RetryDetails").get("NextAttemptDelaySeconds")
+            if delay:
+                details["RetryDetails"] = delay
+        if event["EventType"] == "ChainedInvokeStarted" and self.sdk == "js":
+            # Its function and input are empty texts there.
+            details.clear()
+        if event["EventType"] == "CallbackStarted" and self.sdk == "python":
+            details.clear()
+        if event.get("SubType") == "WaitForCondition" and "RetryDetails" in details and self.sdk == "python":
+            # The state of a check that goes on is not told there.
+            details.pop("Result", None)
+        if not details:
+            event.pop(f"{event['EventType']}Details", None)
+        return event
+
+    def text(self, text):
+        try:
+            told = json.loads(text)
+        except ValueError:
+            told = text
+        if isinstance(told, (dict, list)):
+            return self.clean(told)
+        # A runner's advice, and a name without its qualifier.
+        return text.partition(". Register it with ")[0].removesuffix(":$LATEST")
 
 
 def clip(value):
     text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 600 else f"{text[:600]}... ({len(text)})"
+    return text if len(text) <= 300 else f"{text[:300]}... ({len(text)})"
 
 
 main()

@@ -565,7 +565,7 @@ fn b15_a_batch_that_breaks_a_quota_leaves_nothing_behind() {
     let response = world.checkpoint([start_step("a")]);
     let root = world.execution.profile().arn.id.clone();
     assert_eq!(ids(&response.new_execution_state.operations), [&*root]);
-    insta::assert_snapshot!(world.event_types(), @"ExecutionFailed");
+    insta::assert_snapshot!(world.event_types(), @"InvocationCompleted ExecutionFailed");
 }
 
 #[test]

@@ -121,7 +121,7 @@ function options(it) {
     ...(it.percentage === undefined ? {} : { toleratedFailurePercentage: it.percentage }),
   };
   return {
-    ...(it.concurrency === undefined ? {} : { maxConcurrency: it.concurrency }),
+    ...(!it.concurrency ? {} : { maxConcurrency: it.concurrency }),
     ...(Object.keys(rule).length ? { completionConfig: rule } : {}),
     ...(it.flat ? { nesting: NestingType.FLAT } : {}),
   };

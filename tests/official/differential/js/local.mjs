@@ -5,8 +5,8 @@ import { LocalDurableTestRunner, WaitingOperationStatus } from "@aws/durable-exe
 import { appendFileSync, readFileSync } from "node:fs";
 import { handler, plain } from "./app.mjs";
 
-async function answer(operation, { kind, text, error }) {
-  await operation.waitForData(WaitingOperationStatus.SUBMITTED);
+async function answer(operation, { kind, text, error, submitted }) {
+  await operation.waitForData(submitted ? WaitingOperationStatus.SUBMITTED : WaitingOperationStatus.STARTED);
   if (kind === "heartbeat") await operation.sendCallbackHeartbeat();
   if (kind === "heartbeat" || kind === "success") await operation.sendCallbackSuccess(text ?? undefined);
   if (kind === "failure") await operation.sendCallbackFailure(error);

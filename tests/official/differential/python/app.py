@@ -138,7 +138,7 @@ def options(it):
         if key in it
     }
     return {
-        **({"max_concurrency": it["concurrency"]} if "concurrency" in it else {}),
+        **({"max_concurrency": it["concurrency"]} if it["concurrency"] else {}),
         **({"completion_config": CompletionConfig(**rule)} if rule else {}),
         **({"nesting_type": NestingType.FLAT} if it["flat"] else {}),
     }

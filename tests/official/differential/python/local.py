@@ -33,7 +33,7 @@ def answer(runner, arn, answers, ended):
         time.sleep(0.1)
 
 
-def give(runner, callback, kind, text=None, error=None):
+def give(runner, callback, kind, text=None, error=None, submitted=False):
     try:
         if kind == "heartbeat":
             runner.send_callback_heartbeat(callback)
