@@ -9,12 +9,15 @@ use crate::{
     execution::Execution,
     id::OperationId,
     limits::CLIENT_TOKEN_LENGTH_MAX,
-    record::{Change, Ending, Identity, InvokeStart, InvokeTarget, OperationChange, Starting, Subject},
+    record::{
+        Change, Ending, Identity, InvokeStart, InvokeTarget, OperationChange, SharedError,
+        Starting, Subject,
+    },
     token::{CallbackId, CheckpointToken, Keys},
     validate,
     wire::{
         CheckpointRequest, CheckpointResponse, ErrorObject, ExecutionStatus, OperationAction,
-        OperationStatus, OperationType, OperationUpdate, StatePage, error_type,
+        OperationStatus, OperationType, OperationUpdate, Payload, StatePage, error_type,
     },
 };
 use alloc::{boxed::Box, collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
@@ -87,16 +90,13 @@ impl Turn<'_> {
             .collect();
         let operations = operations?;
         let key = self.env.keys.current().id();
-        // What this batch has closed answers no retry and takes no further checkpoint.
-        let mut next = None;
-        if !self.execution.status.is_terminal() {
-            self.write(Change::Checkpointed {
-                client_token,
-                key,
-                updates,
-            })?;
-            next = self.execution.token_at(self.execution.gate.sequence);
-        }
+        self.write(Change::Checkpointed {
+            client_token,
+            key,
+            updates,
+        })?;
+        // None if this batch has closed the execution: its invocation is over.
+        let next = self.execution.token_at(self.execution.gate.sequence);
         Ok(Reply::Checkpoint(CheckpointResponse {
             checkpoint_token: next.map(|next| next.mint(self.env.keys, key)),
             new_execution_state: StatePage {

@@ -78,7 +78,7 @@ def callbacks(runner):
 
 def large(runner):
     """More than an answer may carry: the SDK writes it with a checkpoint, which ends the execution."""
-    size = 6 * 1024 * 1024 - 100
+    size = 6 * 1024 * 1024 - 60
     ended = runner.run(input=program(pad=size))
     assert ended.status is InvocationStatus.SUCCEEDED, ended.error
     assert len(ended.result) > size

@@ -81,7 +81,7 @@ async function callbacks() {
 
 // More than an answer may carry: the SDK writes it with a checkpoint, which ends the execution.
 async function large() {
-  const size = 6 * 1024 * 1024 - 100;
+  const size = 6 * 1024 * 1024 - 60;
   const ended = await runnerOf().run({ payload: { ...program(step("s", { value: 1 })), pad: size } });
   assert.equal(ended.getStatus(), "SUCCEEDED");
   assert.equal(ended.getResult().pad.length, size);
