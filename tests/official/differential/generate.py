@@ -1,7 +1,7 @@
 """Random programs: a seed gives a tree of operations, for one handler that does what it is told.
 
-A program is `{"seed", "body", "pad", "fail"}`: the operations, one after another; how many characters
-the result is made longer by; the error that the handler ends with instead. Every operation has a
+A program is `{"seed", "body", "pad", "nothing", "fail"}`: the operations, one after another; how many
+characters the result is made longer by; whether there is none; the error that the handler ends with. Every operation has a
 name of its own, so that histories can be compared and callbacks found; inside a `map` the interpreters
 add the index of the item to it.
 """
@@ -69,7 +69,9 @@ class Generator:
         leaves = ["step"] * 5 + ["wait", "condition", "throw"]
         if self.answered:
             leaves += ["callback", "waitCallback", "invoke", "invoke"]
-        nodes = ["child", "child", "map", "parallel"] if depth < 3 else []
+        nodes = ["child", "child", "map", "parallel", "retry"] if depth < 3 else []
+        if depth == 0 and self.chance(25):
+            nodes += ["heavy"]
         if self.sdk == "js":
             nodes += ["together"] * 2
         kind = self.random.choice(leaves + nodes * 2)
@@ -157,6 +159,20 @@ class Generator:
             made["pad"] = self.random.choice(SIZES)
         return made
 
+    def retry(self, depth):
+        """A block that runs again from its start."""
+        made = {"op": "retry", "name": self.name("r"), "body": self.body(depth + 1, 2)}
+        made |= {"fails": 0, "attempts": 2, "error": self.random.choice(ERRORS)}
+        if self.seconds(1):
+            made["fails"] = self.random.randint(1, 2)
+        return made
+
+    def heavy(self, depth):
+        """More than one invocation can carry, and a wait after which it has to be read again."""
+        count, size = self.random.choice([(8, 800 * KIB), (30, 250 * KIB), (150, 100)])
+        self.patience -= 1
+        return {"op": "heavy", "name": self.name("h"), "count": count, "size": size}
+
     def batch(self, made, total):
         """Only items that run one after another end in one order, so only those may end early."""
         made["flat"] = self.chance(20)
@@ -204,7 +220,15 @@ class Generator:
 
 
 def program(seed, sdk):
-    return {"seed": seed} | Generator(seed, sdk).program(0, 6)
+    """One without callbacks is told to be `waited` for, so it may end with more than another."""
+    generator = Generator(seed, sdk)
+    made = {"seed": seed} | generator.program(0, 6)
+    made["waited"] = not callbacks(made["body"])
+    if made["waited"] and generator.chance(15):
+        made["pad"] = generator.random.choice([2 * KIB * KIB, 6 * KIB * KIB - 4 * KIB])
+    if generator.chance(10):
+        made["nothing"] = True
+    return made
 
 
 def callbacks(body, suffixes=("",)):

@@ -1,7 +1,7 @@
 // One handler on the official JavaScript SDK that does what its input says; ../generate.py makes the
 // inputs, and ../python/app.py does the same.
 
-import { NestingType, StepSemantics, withDurableExecution } from "@aws/durable-execution-sdk-js";
+import { NestingType, StepSemantics, withDurableExecution, withRetry } from "@aws/durable-execution-sdk-js";
 
 // Errors with a class of their own, as users have them.
 function failure({ name, message, data }) {
@@ -106,6 +106,26 @@ const kinds = {
         options(it),
       ),
     ),
+  retry: (ctx, it, at) =>
+    withRetry(
+      ctx,
+      it.name + at,
+      async (inner, attempt) => {
+        const done = await all(inner, it.body, at);
+        if (attempt <= it.fails) throw failure(it.error);
+        return done;
+      },
+      { retryStrategy: retry(it.attempts) },
+    ),
+  heavy: async (ctx, it, at) => {
+    const body = async () => "h".repeat(it.size);
+    let total = 0;
+    for (let index = 0; index < it.count; index += 1) {
+      total += (await ctx.step(`${it.name}${at}-${index}`, body)).length;
+    }
+    await ctx.wait(`${it.name}${at}-wait`, { seconds: 1 });
+    return total;
+  },
   together: async (ctx, it, at) => {
     const begun = it.bodies.map((node) => kinds[node.op](ctx, node, at));
     const done = it.durable ? await ctx.promise[it.how](it.name + at, begun) : await Promise[it.how](begun);
@@ -156,7 +176,7 @@ async function all(ctx, body, at) {
 export const handler = withDurableExecution(async (program, ctx) => {
   const done = await all(ctx, program.body, "");
   if (program.fail) throw failure(program.fail);
-  return padded(done, program.pad);
+  return program.nothing ? undefined : padded(done, program.pad);
 });
 
 // Not durable.

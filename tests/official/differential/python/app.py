@@ -17,7 +17,7 @@ from aws_durable_execution_sdk_python.config import (
     WaitForCallbackConfig,
 )
 from aws_durable_execution_sdk_python.exceptions import SuspendExecution
-from aws_durable_execution_sdk_python.retries import RetryDecision
+from aws_durable_execution_sdk_python.retries import RetryDecision, WithRetryConfig, with_retry
 from aws_durable_execution_sdk_python.waits import WaitForConditionConfig, WaitForConditionDecision
 
 
@@ -179,10 +179,28 @@ def parallel(ctx, it, at):
     return batch(ctx.parallel(branches, name=it["name"] + at, config=ParallelConfig(**options(it))))
 
 
+def retried(ctx, it, at):
+    def work(inner, attempt):
+        done = everything(inner, it["body"], at)
+        if attempt <= it["fails"]:
+            raise failure(it["error"])
+        return done
+
+    return with_retry(ctx, work, WithRetryConfig(retry_strategy=retry(it["attempts"])), name=it["name"] + at)
+
+
+def heavy(ctx, it, at):
+    total = 0
+    for index in range(it["count"]):
+        total += len(ctx.step(lambda _: "h" * it["size"], name=f"{it['name']}{at}-{index}"))
+    ctx.wait(Duration.from_seconds(1), name=f"{it['name']}{at}-wait")
+    return total
+
+
 KINDS = {
     "step": step, "wait": wait, "condition": condition, "callback": callback,
     "waitCallback": wait_callback, "invoke": invoke, "throw": throw, "child": child, "map": map_,
-    "parallel": parallel,
+    "parallel": parallel, "retry": retried, "heavy": heavy,
 }
 
 
@@ -209,7 +227,7 @@ def handler(program, ctx):
     done = everything(ctx, program["body"], "")
     if program["fail"]:
         raise failure(program["fail"])
-    return padded(done, program["pad"])
+    return None if program.get("nothing") else padded(done, program["pad"])
 
 
 def plain(event, _context):
