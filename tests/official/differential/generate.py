@@ -28,7 +28,7 @@ class Generator:
         self.random = random.Random(f"{sdk}-{seed}")
         self.sdk = sdk
         self.count = 0
-        # Nobody answers the callbacks of what is invoked.
+        # Whether there may be callbacks and invokes: nobody answers those of what is invoked.
         self.answered = True
         # How much more there may be: seconds of waiting, and operations.
         self.patience = 6
@@ -161,7 +161,11 @@ class Generator:
 
     def retry(self, depth):
         """A block that runs again from its start."""
+        before = self.answered
+        # What is asked again has the name it had, and one runner finds callbacks by their names.
+        self.answered = before and self.sdk == "python"
         made = {"op": "retry", "name": self.name("r"), "body": self.body(depth + 1, 2)}
+        self.answered = before
         made |= {"fails": 0, "attempts": 2, "error": self.random.choice(ERRORS)}
         if self.seconds(1):
             made["fails"] = self.random.randint(1, 2)

@@ -16,20 +16,26 @@ logging.disable(logging.CRITICAL)
 written = threading.Lock()
 
 
+def history(runner, arn):
+    """The runner's own function for this gives the first hundred events."""
+    return runner._executor.get_execution_history(arn, include_execution_data=True, max_items=1000).events
+
+
 def answer(runner, arn, answers, ended):
     """Answers what is asked, until the end."""
-    answers = dict(answers)
-    names = {}
+    names, given = {}, set()
     while answers and not ended.is_set():
-        for event in runner.get_execution_history(arn).events:
+        for event in history(runner, arn):
             names[event.operation_id] = event.name
             if event.event_type != "CallbackStarted":
                 continue
             # The callback of a wait_for_callback has a name that the SDK made of its context's.
             name = event.name if event.name in answers else names.get(event.parent_id)
-            how = answers.pop(name, None)
-            if how:
-                give(runner, event.callback_started_details.callback_id, **how)
+            callback = event.callback_started_details.callback_id
+            # A block that is retried asks once more.
+            if name in answers and callback not in given:
+                given.add(callback)
+                give(runner, callback, **answers[name])
         time.sleep(0.1)
 
 
@@ -58,13 +64,12 @@ def run(program, answers):
         finally:
             ended.set()
             helper.join()
-        # The runner's own function for this gives the first hundred.
-        history = runner._executor.get_execution_history(arn, include_execution_data=True, max_items=1000)
+        events = history(runner, arn)
         return {
             "status": result.status.value,
             "result": result.result,
             "error": result.error.to_dict() if result.error else None,
-            "events": history.to_dict()["Events"],
+            "events": [event.to_dict() for event in events],
         }
 
 
