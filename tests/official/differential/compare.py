@@ -240,6 +240,9 @@ class Known:
             told = text
         if isinstance(told, (dict, list)):
             return self.clean(told)
+        if isinstance(told, str):
+            # Characters may be escaped or not.
+            return told
         # The JavaScript runner has no type for these.
         if self.sdk == "js" and text in ("Callback.Timeout", "Callback.Heartbeat"):
             return "Error"

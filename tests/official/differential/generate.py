@@ -173,7 +173,7 @@ class Generator:
 
     def heavy(self, depth):
         """More than one invocation can carry, and a wait after which it has to be read again."""
-        count, size = self.random.choice([(8, 800 * KIB), (30, 250 * KIB), (150, 100)])
+        count, size = self.random.choice([(12, 600 * KIB), (30, 250 * KIB), (150, 100)])
         self.patience -= 1
         return {"op": "heavy", "name": self.name("h"), "count": count, "size": size}
 
@@ -204,7 +204,7 @@ class Generator:
         made = {"op": "together", "name": self.name("t"), "durable": self.chance(70)}
         made["how"] = self.random.choice(["all", "all", "allSettled", "any", "race"])
         leaves = [self.step, self.step, self.wait, self.condition]
-        leaves += [self.invoke] if self.answered else []
+        leaves += [self.invoke] if self.answered and made["how"] == "allSettled" else []
         if made["how"] in ("any", "race"):
             # Only one can win.
             first = self.step(depth) | {"fails": 0, "value": {"value": "first"}}
@@ -212,6 +212,11 @@ class Generator:
             self.patience -= 2
         else:
             made["bodies"] = [self.random.choice(leaves)(depth) for _ in range(self.random.randint(1, 4))]
+        if made["how"] == "all":
+            # The first failure ends it, and which is the first is not the program's to say.
+            for body in made["bodies"][1:]:
+                body |= {"fails": 0, "failsAt": 0}
+            made["bodies"][0] |= {"attempts": 1} if len(made["bodies"]) == 1 else {"fails": 0, "failsAt": 0}
         return made
 
     def program(self, depth, most):
