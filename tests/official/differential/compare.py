@@ -42,14 +42,21 @@ def main():
             theirs = pool.submit(on_their_runner, asked.sdk, asked.project, programs, folder)
             ours = on_outlast(asked.project, programs, folder)
             theirs = theirs.result()
-    failed = 0
+    failed = alone = 0
     for made in programs:
         seed = made["seed"]
-        found = differences(asked.sdk, theirs.get(seed, {"broken": "no outcome"}), ours[seed])
+        other = theirs.get(seed, {"broken": "no outcome"})
+        if "broken" in other and "broken" not in ours[seed]:
+            # A fault of their runner, which leaves nothing to compare with.
+            alone += 1
+            print(f"{asked.sdk} seed {seed} ended only here: {other['broken'].splitlines()[0]}")
+            continue
+        found = differences(asked.sdk, made, other, ours[seed])
         failed += bool(found)
         for line in found:
             print(f"{asked.sdk} seed {seed}: {line}")
-    print(f"{asked.sdk}: {len(programs) - failed} of {len(programs)} programs agree")
+    agree = len(programs) - failed - alone
+    print(f"{asked.sdk}: {agree} of {len(programs)} programs agree, {failed} differ, {alone} ended only here")
     sys.exit(1 if failed else 0)
 
 
@@ -130,7 +137,7 @@ def give(client, callback, kind, text=None, error=None, submitted=False):
         client.send_durable_execution_callback_failure(CallbackId=callback, Error=error)
 
 
-def differences(sdk, theirs, ours):
+def differences(sdk, made, theirs, ours):
     if "broken" in theirs or "broken" in ours:
         return [f"theirs: {theirs.get('broken', 'fine')}; ours: {ours.get('broken', 'fine')}"]
     found = attempts(ours["events"])
@@ -138,7 +145,22 @@ def differences(sdk, theirs, ours):
     for what in ("Status", "Result", "Error"):
         if theirs.get(what) != ours.get(what):
             found.append(f"{what}: theirs {clip(theirs.get(what))}, ours {clip(ours.get(what))}")
-    return found + operations(theirs["Events"], ours["Events"])
+    found += operations(theirs["Events"], ours["Events"])
+    if is_sequential(made["body"]):
+        one, other = order(theirs["Events"]), order(ours["Events"])
+        if one != other and not found:
+            found.append(f"order: {apart(one, other)}")
+    return found
+
+
+def is_sequential(body):
+    """Whether every operation waits for the one before, so that events have one order."""
+    apart = {"map", "parallel", "together", "callback", "waitCallback", "invoke"}
+    return all(node["op"] not in apart and is_sequential(node.get("body", [])) for node in body)
+
+
+def order(events):
+    return [f"{event['EventType']} {event.get('Name')}" for event in events if not event["EventType"].startswith("Execution")]
 
 
 def attempts(events):
@@ -237,7 +259,7 @@ class Known:
         try:
             told = json.loads(text)
         except ValueError:
-            told = text
+            told = None
         if isinstance(told, (dict, list)):
             return self.clean(told)
         if isinstance(told, str):
