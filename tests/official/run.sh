@@ -15,9 +15,13 @@
 #               handler that is not durable
 #   crash       the server killed again and again under Python and JavaScript workers
 #   runner      our SDK's Lambda home on AWS's local runner (builds the AWS client of our SDK)
+#   cloud       the test runners of the JavaScript and Python SDKs for the cloud
+#   differential SDK SEED...
+#               random programs on an SDK (js or python), compared with its own local runner; a seed
+#               may be FIRST-LAST, and every difference is told with its seed
 #
-# Without a name, all of them but js-ric, which is run when it has been installed once. Not a part:
-# load.py, which measures.
+# Without a name, all of them but differential, and js-ric, which is run when it has been installed
+# once. Not a part: load.py, which measures.
 #
 # Everything official is installed below target/official, once; the versions are fixed here. Needs
 # python3 (3.11 or newer) with venv, node (20 or newer) with npm, for go Go (1.26 or newer), for java a
@@ -62,18 +66,18 @@ environment() {
   fi
 }
 
-# A copy of a project with its packages.
+# A copy of a project with its packages: that in `js`, unless `source` is another.
 node_project() {
-  local folder=$store/$1
+  local folder=$store/$1 source=${source:-$here/js}
   shift
   mkdir -p "$folder"
-  cp "$here"/js/* "$folder"
-  if [[ $(cat "$folder/made-of" 2>/dev/null) != "$*$(cat "$here/js/package.json")" ]]; then
+  cp "$source"/* "$folder"
+  if [[ $(cat "$folder/made-of" 2>/dev/null) != "$*$(cat "$source/package.json")" ]]; then
     rm -rf "$folder/node_modules"
     # The SDK asks for a newer Node than many machines have, and runs on 20.
     npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$@"
-    echo "$*$(cat "$here/js/package.json")" >"$folder/made-of"
-    cp "$here"/js/package.json "$folder"
+    echo "$*$(cat "$source/package.json")" >"$folder/made-of"
+    cp "$source"/package.json "$folder"
   fi
 }
 
@@ -161,14 +165,33 @@ run_runner() {
   drive none runner.py "$program"
 }
 
+programs() {
+  source=$here/differential/js node_project programs-js
+  mkdir -p "$store/programs-python"
+  cp "$here"/differential/python/* "$store/programs-python"
+}
+run_cloud() {
+  programs
+  drive sdk differential/cloud.py "$store/programs-js" "$store/programs-python"
+}
+run_differential() {
+  programs
+  drive sdk differential/compare.py "$1" "$store/programs-$1" "${@:2}"
+}
+
 need python3 python3 python3-venv
 need node nodejs npm
 need npm npm
 environment clients "${clients[@]}"
 environment sdk aws-durable-execution-sdk-python==3.0.0
 cargo build --quiet --locked --package outlast-cli
+if [[ ${1:-} == differential ]]; then
+  [[ $# -ge 3 ]] || { echo "run.sh: differential needs js or python, and seeds" >&2; exit 2; }
+  run_differential "${@:2}"
+  exit
+fi
 if [[ $# -eq 0 ]]; then
-  set -- cli api signed develop python python-ric js rust crash runner
+  set -- cli api signed develop python python-ric js rust crash runner cloud
   if (needs_go); then set -- "$@" go; else echo "    go: left out"; fi
   if (needs_java); then set -- "$@" java; else echo "    java: left out"; fi
   [[ ! -d $store/js-ric/node_modules ]] || set -- "$@" js-ric

@@ -9,12 +9,15 @@ use crate::{
     execution::Execution,
     id::OperationId,
     limits::CLIENT_TOKEN_LENGTH_MAX,
-    record::{Change, Identity, InvokeStart, InvokeTarget, OperationChange, Starting, Subject},
+    record::{
+        Change, Ending, Identity, InvokeStart, InvokeTarget, OperationChange, SharedError,
+        Starting, Subject,
+    },
     token::{CallbackId, CheckpointToken, Keys},
     validate,
     wire::{
         CheckpointRequest, CheckpointResponse, ErrorObject, ExecutionStatus, OperationAction,
-        OperationStatus, OperationType, OperationUpdate, StatePage, error_type,
+        OperationStatus, OperationType, OperationUpdate, Payload, StatePage, error_type,
     },
 };
 use alloc::{boxed::Box, collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
@@ -32,9 +35,7 @@ impl Turn<'_> {
         self.settle(self.now)?;
         let count = u32::try_from(updates.len()).unwrap_or(u32::MAX);
         match self.exceeded_quota(&updates) {
-            Some(error) => {
-                self.close_execution(ExecutionStatus::Failed, None, Some(Arc::new(error)))?;
-            }
+            Some(error) => self.close_here(ExecutionStatus::Failed, None, Some(Arc::new(error)))?,
             None => {
                 for update in updates {
                     self.update(update)?;
@@ -94,9 +95,8 @@ impl Turn<'_> {
             key,
             updates,
         })?;
-        let execution = &*self.execution;
-        let next = execution.token_at(execution.gate.sequence);
-        let next = next.filter(|_| !execution.status.is_terminal());
+        // None if this batch has closed the execution: its invocation is over.
+        let next = self.execution.token_at(self.execution.gate.sequence);
         Ok(Reply::Checkpoint(CheckpointResponse {
             checkpoint_token: next.map(|next| next.mint(self.env.keys, key)),
             new_execution_state: StatePage {
@@ -156,10 +156,25 @@ impl Turn<'_> {
 
     fn close_by_handler(&mut self, update: OperationUpdate) -> Result<(), Rejection> {
         if update.action == OperationAction::Fail {
-            self.close_execution(ExecutionStatus::Failed, None, update.error)
+            self.close_here(ExecutionStatus::Failed, None, update.error)
         } else {
-            self.close_execution(ExecutionStatus::Succeeded, update.payload, None)
+            self.close_here(ExecutionStatus::Succeeded, update.payload, None)
         }
+    }
+
+    /// Closes the execution in the middle of an invocation, which is over for the record: whatever
+    /// it still answers is too late. So the last event is the execution's end, as the service has
+    /// it; AWS's runners in JavaScript wait for a history that ends like this.
+    fn close_here(
+        &mut self,
+        status: ExecutionStatus,
+        result: Option<Payload>,
+        error: Option<SharedError>,
+    ) -> Result<(), Rejection> {
+        if let Some(current) = self.execution.gate.invocation.clone() {
+            self.completed(&current, error.clone(), Ending::Clean)?;
+        }
+        self.close_execution(status, result, error)
     }
 
     /// The number an attempt has once it is finished.

@@ -300,7 +300,7 @@ impl<'a> Turn<'a> {
             OperationType::Execution => {
                 let seconds = self.execution.profile.config.execution_timeout;
                 let error = ErrorObject {
-                    error_message: Some(format!("execution timed out after {seconds} seconds")),
+                    error_message: Some(format!("Execution timed out after {seconds} seconds.")),
                     ..ErrorObject::default()
                 };
                 self.close_execution(ExecutionStatus::TimedOut, None, Some(Arc::new(error)))
@@ -313,11 +313,11 @@ impl<'a> Turn<'a> {
                     Detail::Callback { deadline: Some(deadline), .. } if *deadline == due
                 );
                 let error = if overall {
-                    ErrorObject::new(error_type::CALLBACK_TIMEOUT, "callback timed out")
+                    ErrorObject::new(error_type::CALLBACK_TIMEOUT, "Callback timed out")
                 } else {
                     ErrorObject::new(
                         error_type::CALLBACK_HEARTBEAT,
-                        "callback timed out waiting for a heartbeat",
+                        "Callback timed out on heartbeat",
                     )
                 };
                 self.close(index, OperationStatus::TimedOut, None, Some(error))

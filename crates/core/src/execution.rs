@@ -381,19 +381,21 @@ impl Execution {
         key: u32,
         updates: u32,
     ) -> Result<(), &'static str> {
-        let Some(current) = &self.gate.invocation else {
+        let current = self.gate.invocation.as_ref();
+        if current.is_none() && !self.status.is_terminal() {
             return Err("a checkpoint without an invocation");
-        };
-        let invocation = current.id.clone();
+        }
         // A closed execution answers no retry, and without a client token none can be recognised.
-        let client_token = client_token.filter(|_| !self.status.is_terminal());
-        self.gate.slot = client_token.map(|client_token| Slot {
-            invocation,
-            sequence: self.gate.sequence,
-            client_token: client_token.clone(),
-            key,
-            operations: self.unseen_operations().cloned().collect(),
-        });
+        let current = current.filter(|_| !self.status.is_terminal());
+        self.gate.slot = current
+            .zip(client_token)
+            .map(|(current, client_token)| Slot {
+                invocation: current.id.clone(),
+                sequence: self.gate.sequence,
+                client_token: client_token.clone(),
+                key,
+                operations: self.unseen_operations().cloned().collect(),
+            });
         self.gate.sequence += 1;
         if updates > 0 {
             self.gate.stalled = 0;

@@ -73,7 +73,7 @@ impl InvokeOutcome {
     pub fn timed_out(seconds: u32) -> Self {
         Self::TimedOut(ErrorObject::new(
             error_type::CHAINED_INVOKE_TIMEOUT,
-            format!("invoked function timed out after {seconds} seconds"),
+            format!("CHAINED_INVOKE timed out after {seconds} seconds."),
         ))
     }
 }

@@ -56,7 +56,7 @@ impl Outcome {
     pub fn timed_out(seconds: u32) -> Self {
         Self::Failed(ErrorObject::new(
             error_type::SANDBOX_TIMEDOUT,
-            format!("the function timed out after {seconds} seconds"),
+            format!("Task timed out after {seconds}.00 seconds"),
         ))
     }
 
@@ -292,7 +292,8 @@ impl Turn<'_> {
         self.write(Change::Held { cause, reason })
     }
 
-    fn completed(
+    /// Records the end of an invocation that reached its handler.
+    pub(crate) fn completed(
         &mut self,
         current: &Invocation,
         error: Option<SharedError>,

@@ -174,7 +174,7 @@ fn every_kind_of_event_has_its_line() {
      14 +0.000 InvocationCompleted
      15 +3.250 WaitSucceeded #w 3s
      16 +3.250 ChainedInvokeSucceeded #i result="ok"
-     17 +20.250 CallbackTimedOut #cb error=Callback.Heartbeat: callback timed out waiting for a heartbeat
+     17 +20.250 CallbackTimedOut #cb error=Callback.Heartbeat: Callback timed out on heartbeat
      18 +20.250 ExecutionStopped run error=Stopped: enough
     "#);
 }

@@ -32,10 +32,7 @@ impl Ending {
     pub(crate) fn timed_out(limit: Duration) -> Self {
         Self::Failed(ErrorObject::new(
             error_type::SANDBOX_TIMEDOUT,
-            format!(
-                "the function timed out after {} seconds",
-                limit.as_secs_f64()
-            ),
+            format!("Task timed out after {:.2} seconds", limit.as_secs_f64()),
         ))
     }
 

@@ -74,7 +74,7 @@ async fn a_callback_that_failed_or_timed_out_writes_nothing() {
     Callback cb START!
     => PENDING
 
-    => FAILED Callback.Timeout: callback timed out
+    => FAILED Callback.Timeout: Callback timed out
     ");
 }
 
@@ -190,7 +190,7 @@ async fn a_signal_that_never_comes_times_out() {
     Signal go START!
     => PENDING
 
-    => FAILED Callback.Timeout: callback timed out
+    => FAILED Callback.Timeout: Callback timed out
     ");
 }
 
