@@ -13,10 +13,13 @@ import urllib.request
 from pathlib import Path
 
 import actions
+import attached
 import local_runner
 from aws_durable_execution_conformance_tests.validate import parse_function_descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
+# What `outlast dev` gives interpreters, and anybody may.
+CLIENTS = ROOT / "crates/cli/src/dev"
 PATIENCE_SECONDS = 120
 
 
@@ -327,7 +330,7 @@ class Rust:
 
 
 class Official:
-    """Handlers on an official SDK: a SAM project, run by `outlast dev`."""
+    """Handlers on an official SDK: a SAM project, run by `outlast dev`, or as workers of another server."""
 
     is_complete = False
     parallel = 8
@@ -355,10 +358,15 @@ class Official:
 
     @contextlib.contextmanager
     def standing(self, engine, folder, _only, _apart):
-        if engine != "outlast":
-            raise SystemExit(f"--sdk {self.name} brings its own engine: leave out --engine")
-        engine = Project(folder, self.project, self.environment)
-        yield engine, ServerLogs(engine.endpoint), {}
+        if engine == "local-runner":
+            raise SystemExit(f"the local runner is for our own handlers: leave out --sdk {self.name}")
+        if engine == "outlast":
+            engine = Project(folder, self.project, self.environment)
+            yield engine, ServerLogs(engine.endpoint), {}
+            return
+        logs, program = Logs(), build("outlast-cli") / "outlast"
+        at_once = Project.functions_at_once
+        yield attached.Attached(Elsewhere(engine), program, self.project, self.command, logs, at_once), logs, {}
 
     def installed(self, packages, install):
         """Installs what is needed, once for each list of it."""
@@ -384,11 +392,13 @@ class Python(Official):
             ],
         )
         self.environment = {"VIRTUAL_ENV": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.command = [folder / "bin/python", CLIENTS / "bootstrap.py"]
 
 
 class JavaScript(Official):
     name = "js"
     environment = None
+    command = ["node", CLIENTS / "bootstrap.mjs"]
 
     def __init__(self, store):
         super().__init__(store)
