@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 
 import actions
+import ending
 import official
 import yaml
 from aws_durable_execution_conformance_tests import app
@@ -59,7 +60,7 @@ class Attached:
         self.api = official.client(self.endpoint, app.DEFAULT_REGION)
         template = yaml.load((project / "template.yaml").read_text(), Template)
         self.common = template["Globals"]["Function"]
-        self.functions = {name: it["Properties"]["Handler"] for name, it in template["Resources"].items()}
+        self.functions = {name: it["Properties"] for name, it in template["Resources"].items()}
         described = {name for name, it in template["Resources"].items() if "TestingMetadata" in it}
         # What others invoke; nobody judges it.
         self.targets = [name for name in self.functions if name not in described]
@@ -91,7 +92,7 @@ class Attached:
             "Description": MARK,
             "Runtime": self.common["Runtime"],
             "Role": "arn:aws:iam::000000000000:role/none",
-            "Handler": self.functions[name],
+            **self.functions[name],
             "Timeout": self.common["Timeout"],
             "DurableConfig": self.common["DurableConfig"],
             "Environment": {"Variables": variables},
@@ -110,7 +111,7 @@ class Attached:
                 f"{self.endpoint} refuses to make functions: {error}; OUTLAST_TOKEN, or AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, must be those of an admin"
             ) from error
-        stack.callback(self.deleted, name)
+        stack.enter_context(ending.closing(lambda: self.deleted(name)))
         return made["FunctionArn"]
 
     def deleted(self, name):
@@ -122,16 +123,11 @@ class Attached:
     def working(self, names):
         """A worker for each function; all of them end with the block."""
         workers = []
-        try:
+        with ending.closing(lambda: end_all(workers)):
             for name in names:
                 workers.append(Worker(self, name))
             self.await_workers(workers)
             yield
-        finally:
-            for worker in workers:
-                worker.process.terminate()
-            for worker in workers:
-                worker.end()
 
     def await_workers(self, workers):
         """All at once they start slowly, and a requirement may be about seconds."""
@@ -153,6 +149,13 @@ class Attached:
             if worker and int(worker[2]) > 0:
                 found.add(worker[1])
         return found
+
+
+def end_all(workers):
+    for worker in workers:
+        worker.process.terminate()
+    for worker in workers:
+        worker.end()
 
 
 class Worker:
