@@ -96,16 +96,19 @@ class Attached:
             "Timeout": self.common["Timeout"],
             "DurableConfig": self.common["DurableConfig"],
             "Environment": {"Variables": variables},
+            "Code": {"ZipFile": b"none"},
         }
         try:
-            made = self.api.create_function(**configuration, Code={"ZipFile": b"none"})
+            made = self.api.create_function(**configuration)
         except self.api.exceptions.ResourceConflictException:
             known = self.api.get_function_configuration(FunctionName=name)
             if known.get("Description") != MARK:
                 raise SystemExit(
                     f"{self.endpoint} has a function {name} of somebody else: delete it there, or judge another engine"
                 ) from None
-            made = self.api.update_function_configuration(**configuration)
+            # Not all of a function can be changed later.
+            self.api.delete_function(FunctionName=name)
+            made = self.api.create_function(**configuration)
         except self.api.exceptions.ClientError as error:
             raise SystemExit(
                 f"{self.endpoint} refuses to make functions: {error}; OUTLAST_TOKEN, or AWS_ACCESS_KEY_ID and "
