@@ -34,7 +34,7 @@ def interrupted(number, _frame):
         _, close = OPEN.popitem()
         with contextlib.suppress(Exception):
             close()
-    print(f"\n{signal.Signals(number).name}: nothing was judged", file=sys.__stderr__, flush=True)
+    print(f"\nended by {signal.Signals(number).name}, without a verdict", file=sys.__stderr__, flush=True)
     os._exit(128 + number)
 
 
