@@ -3,7 +3,7 @@
 import { withDurableExecution } from "@aws/durable-execution-sdk-js";
 import { codec, giving, handled, refuse } from "./common.mjs";
 
-const { ECHO, FAILING } = process.env;
+const { ECHO, FAILING, TENANT_ECHO } = process.env;
 
 // Targets; they wait so that their caller has suspended before they answer.
 export const echo = withDurableExecution(async (event, context) => {
@@ -37,7 +37,7 @@ export const largePayload = withDurableExecution(async (_event, context) => {
 });
 
 export const forATenant = withDurableExecution(({ payload, tenantId }, context) =>
-  ask(context, payload, { tenantId }),
+  context.invoke("echo", TENANT_ECHO, payload, { tenantId }),
 );
 
 export const replaySkips = withDurableExecution(async (_event, context) => {

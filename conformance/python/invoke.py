@@ -8,6 +8,7 @@ from aws_durable_execution_sdk_python.config import InvokeConfig
 from common import Codec, giving, refuse, seconds
 
 ECHO = os.environ.get("ECHO")
+TENANT_ECHO = os.environ.get("TENANT_ECHO")
 FAILING = os.environ.get("FAILING")
 
 
@@ -59,7 +60,7 @@ def large_payload(_event, context):
 
 @durable_execution
 def for_a_tenant(event, context):
-    return context.invoke(ECHO, event["payload"], config=InvokeConfig(tenant_id=event["tenantId"]))
+    return context.invoke(TENANT_ECHO, event["payload"], config=InvokeConfig(tenant_id=event["tenantId"]))
 
 
 @durable_execution

@@ -188,17 +188,23 @@ class Actions:
 def signal(client, Arn, Name, Payload):
     """Not in boto3: signals are ours."""
     arn, name = (urllib.parse.quote(part, safe="") for part in (Arn, Name))
-    url = f"{client.meta.endpoint_url}/outlast/v1/executions/{arn}/signals/{name}"
-    request = AWSRequest("POST", url, data=Payload.encode())
+    asked(client, "POST", f"/outlast/v1/executions/{arn}/signals/{name}", Payload.encode())
+    return {}
+
+
+def asked(client, method, path, body=None):
+    """The answer to a request that boto3 does not know, as whoever the client is."""
+    url = client.meta.endpoint_url + path
+    request = AWSRequest(method, url, data=body)
     credentials, region = client._request_signer._credentials, client.meta.region_name
     SigV4Auth(credentials, "lambda", region).add_auth(request)
-    request = urllib.request.Request(url, Payload.encode(), dict(request.headers), method="POST")
+    request = urllib.request.Request(url, body, dict(request.headers), method=method)
     try:
-        urllib.request.urlopen(request).close()
+        with urllib.request.urlopen(request) as answer:
+            return answer.read()
     except urllib.error.HTTPError as error:
         code = error.headers.get("x-amzn-ErrorType", str(error.code))
-        raise ClientError({"Error": {"Code": code, "Message": error.read().decode()}}, "signal") from error
-    return {}
+        raise ClientError({"Error": {"Code": code, "Message": error.read().decode()}}, path) from error
 
 
 def copy_of(context):

@@ -16,6 +16,8 @@ import time
 import urllib.request
 import uuid
 
+import ending
+
 PACKAGE = "aws-durable-execution-sdk-python-testing==1.4.0"
 PATIENCE_SECONDS = 120
 EXECUTION_SECONDS_MAX = 900
@@ -55,16 +57,18 @@ def running(program, port, lambda_endpoint, functions, folder):
     log = folder / "local-runner.log"
     with log.open("w") as lines:
         runner = subprocess.Popen(command, env={**os.environ, **account}, stdout=lines, stderr=lines)
-        try:
+        with ending.closing(lambda: killed(runner)):
             deadline = time.monotonic() + PATIENCE_SECONDS
             while not is_up(endpoint):
                 if runner.poll() is not None or time.monotonic() > deadline:
                     raise SystemExit(f"dex-local-runner did not start:\n{log.read_text()[-3000:]}")
                 time.sleep(0.2)
             yield endpoint
-        finally:
-            runner.kill()
-            runner.wait()
+
+
+def killed(process):
+    process.kill()
+    process.wait()
 
 
 def is_up(endpoint):

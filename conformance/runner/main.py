@@ -2,12 +2,14 @@
 
 import argparse
 import contextlib
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import actions
+import ending
 import official
 import otel
 import stand
@@ -22,15 +24,16 @@ def arguments():
         "The last line is `N passed, M failed`.",
     )
     parser.add_argument("--store", type=Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--requirements", type=Path, metavar="DIR",
         help="the folder of requirements, a folder per suite; otherwise those that come with the runner",
     )
-    parser.add_argument(
+    which.add_argument(
         "--own", action="store_true",
         help="our own requirements, for what the official ones leave out (conformance/requirements)",
     )
-    parser.add_argument(
+    which.add_argument(
         "--otel", action="store_true",
         help="the official requirements for OpenTelemetry, judged by the spans that handlers export",
     )
@@ -58,6 +61,17 @@ def arguments():
     for form, _ in asked.report:
         if form not in ("json", "junit"):
             parser.error(f"there is no report as {form}; json and junit there are")
+    for _, file in asked.report:
+        # Told now, and not when everything has been judged.
+        if not Path(file).absolute().parent.is_dir():
+            parser.error(f"{file} cannot be written: there is no such folder")
+    if asked.parallel is not None and asked.parallel < 1:
+        parser.error("--parallel is at least 1")
+    if asked.requirements and not asked.requirements.is_dir():
+        parser.error(f"there is no folder {asked.requirements}")
+    if asked.fill_in and asked.engine != "local-runner":
+        parser.error("--fill-in is for --engine local-runner")
+    asked.store = asked.store.absolute()
     return asked
 
 
@@ -67,7 +81,11 @@ def passes(entry):
 
 def main():
     asked = arguments()
+    ending.heed_signals()
     begun = time.monotonic()
+    if asked.engine not in ("outlast", "local-runner"):
+        # Told before anything is built.
+        stand.Elsewhere(asked.engine)
     sdk = SDKS[asked.sdk](asked.store)
     asked.parallel = asked.parallel or sdk.parallel
     if asked.own:
@@ -77,6 +95,10 @@ def main():
         asked.suite = list(otel.suites(asked.store))
     files = official.files(asked)
     chosen = files.keys() & set(asked.only) if asked.only else set(files)
+    suites = {file.parent.name for file in files.values()}
+    unknown = set(asked.suite) - suites - {"all"}
+    if unknown and not asked.otel:
+        raise SystemExit(f"there is no suite {' '.join(sorted(unknown))}; there are: {' '.join(sorted(suites))}")
     if asked.own and asked.suite != ["all"]:
         chosen = {id for id in chosen if files[id].parent.name in asked.suite}
     needed = {id: actions.needed(actions.read(files[id])) for id in chosen} if asked.own else {}
@@ -85,9 +107,13 @@ def main():
     said = f"{len(left_out)} left out, as nobody may do there what they need: {' '.join(sorted(left_out))}"
     if not chosen:
         raise SystemExit(said if left_out else "there is no such requirement")
+    missing = chosen - sdk.covered()
+    if missing == chosen:
+        raise SystemExit(f"there is no {asked.sdk} handler for any of these requirements")
     apart = {id: powers for id, powers in needed.items() if powers and id in chosen}
-    with tempfile.TemporaryDirectory(prefix="outlast-conformance-") as folder:
-        folder = Path(folder)
+    temporary = tempfile.TemporaryDirectory(prefix="outlast-conformance-")
+    with ending.closing(temporary.cleanup):
+        folder = Path(temporary.name)
         collecting = otel.collecting() if asked.otel else contextlib.nullcontext()
         standing = sdk.standing(asked.engine, folder, chosen, apart)
         with collecting, standing as (engine, logs, places):
@@ -124,4 +150,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        # It has said why itself.
+        raise SystemExit(f"run: {error}") from None

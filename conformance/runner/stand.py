@@ -13,19 +13,30 @@ import urllib.request
 from pathlib import Path
 
 import actions
+import attached
+import ending
 import local_runner
 from aws_durable_execution_conformance_tests.validate import parse_function_descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
+# What `outlast dev` gives interpreters, and anybody may.
+CLIENTS = ROOT / "crates/cli/src/dev"
 PATIENCE_SECONDS = 120
 
 
 def build(*packages, features=()):
     """Builds programs of this repository; the folder they are in."""
+    needs("cargo", "rustup.rs")
     chosen = [word for package in packages for word in ("--package", package)]
     more = ["--features", ",".join(features)] if features else []
     subprocess.run(["cargo", "build", "--quiet", "--locked", *chosen, *more], cwd=ROOT, check=True)
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+
+
+def needs(program, where):
+    """Ends with a clear word where a program is missing."""
+    if not shutil.which(program):
+        raise SystemExit(f"run: {program} is not installed; get it from {where} or your package manager")
 
 
 class Logs:
@@ -138,11 +149,13 @@ class Outlast:
 
     def __enter__(self):
         self.start()
+        # Another process after each restart.
+        self.open = ending.closing(lambda: end(self.process))
+        self.open.__enter__()
         return self
 
     def __exit__(self, *_):
-        with ended(self.process):
-            pass
+        self.open.__exit__(None, None, None)
 
 
 class Project(Outlast):
@@ -228,15 +241,17 @@ class Place:
 @contextlib.contextmanager
 def ended(process):
     """A process that ends with the block."""
-    try:
+    with ending.closing(lambda: end(process)):
         yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+
+
+def end(process):
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Rust:
@@ -257,6 +272,10 @@ class Rust:
         self.program = build("outlast-conformance") / "outlast-conformance"
         listed = subprocess.run([self.program, "--list"], check=True, capture_output=True, text=True)
         self.all = [json.loads(line) for line in listed.stdout.splitlines()]
+
+    def covered(self):
+        """The requirements that there are handlers for."""
+        return {it["id"] for it in self.all}
 
     def chosen(self, only):
         return [it for it in self.all if it["id"] in only]
@@ -327,7 +346,7 @@ class Rust:
 
 
 class Official:
-    """Handlers on an official SDK: a SAM project, run by `outlast dev`."""
+    """Handlers on an official SDK: a SAM project, run by `outlast dev`, or as workers of another server."""
 
     is_complete = False
     parallel = 8
@@ -339,6 +358,11 @@ class Official:
     def __init__(self, store):
         self.project = store / self.name
         shutil.copytree(ROOT / "conformance" / self.name, self.project, dirs_exist_ok=True)
+
+    def covered(self):
+        """The requirements that there are handlers for."""
+        pairs = parse_function_descriptions(str(self.project / "template.yaml"))
+        return {requirement for _, requirement in pairs}
 
     def template(self, folder, only):
         """The project's own, without the requirements that are not asked for."""
@@ -355,10 +379,15 @@ class Official:
 
     @contextlib.contextmanager
     def standing(self, engine, folder, _only, _apart):
-        if engine != "outlast":
-            raise SystemExit(f"--sdk {self.name} brings its own engine: leave out --engine")
-        engine = Project(folder, self.project, self.environment)
-        yield engine, ServerLogs(engine.endpoint), {}
+        if engine == "local-runner":
+            raise SystemExit(f"the local runner is for our own handlers: leave out --sdk {self.name}")
+        if engine == "outlast":
+            engine = Project(folder, self.project, self.environment)
+            yield engine, ServerLogs(engine.endpoint), {}
+            return
+        logs, program = Logs(), build("outlast-cli") / "outlast"
+        at_once = Project.functions_at_once
+        yield attached.Attached(Elsewhere(engine), program, self.project, self.command, logs, at_once), logs, {}
 
     def installed(self, packages, install):
         """Installs what is needed, once for each list of it."""
@@ -384,14 +413,18 @@ class Python(Official):
             ],
         )
         self.environment = {"VIRTUAL_ENV": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.command = [folder / "bin/python", CLIENTS / "bootstrap.py"]
 
 
 class JavaScript(Official):
     name = "js"
     environment = None
+    command = ["node", CLIENTS / "bootstrap.mjs"]
 
     def __init__(self, store):
         super().__init__(store)
+        needs("node", "nodejs.org")
+        needs("npm", "nodejs.org")
         packages = (self.project / "package.json").read_text()
         # The SDK asks for a newer Node than many machines have, and runs on 20.
         install = ["npm", "install", "--prefix", self.project, "--no-audit", "--no-fund", "--loglevel=error"]
@@ -447,13 +480,19 @@ class Kept:
         if not self.ready.wait(PATIENCE_SECONDS) or self.refused:
             raise SystemExit("a worker did not come up:\n" + "".join(self.said))
 
+    def end(self):
+        with self.lock:
+            self.over = True
+            process = self.process
+        if process:
+            end(process)
+        self.thread.join()
+
     def __enter__(self):
         self.thread.start()
+        self.open = ending.closing(self.end)
+        self.open.__enter__()
         return self
 
     def __exit__(self, *_):
-        with self.lock:
-            self.over = True
-        with ended(self.process):
-            pass
-        self.thread.join()
+        self.open.__exit__(None, None, None)

@@ -19,7 +19,7 @@ pub(crate) fn requirements() -> Vec<Requirement> {
         refused(requirement("5-5", fails)),
         refused(requirement("5-6", failure_handled)),
         echoed(requirement("5-7", large_payload)),
-        echoed(requirement("5-8", for_a_tenant)),
+        requirement("5-8", for_a_tenant).with_targets([tenant_echo_function()]),
         echoed(requirement("5-9", replay_skips)),
         refused(requirement("5-10", replay_throws_again)),
         echoed(requirement("5-11", after_a_step)),
@@ -32,14 +32,22 @@ pub(crate) fn requirements() -> Vec<Requirement> {
 }
 
 const ECHO: &str = "conformance-echo:$LATEST";
+const TENANT_ECHO: &str = "conformance-tenant-echo:$LATEST";
 const FAILING: &str = "conformance-failing:$LATEST";
 
 /// Answers with what it was given.
+async fn echo(ctx: Context, input: Value) -> Result<Value> {
+    ctx.wait(seconds(1)).await?;
+    Ok(input)
+}
+
 fn echo_function() -> Function {
-    Function::new("conformance-echo", async |ctx: Context, input: Value| {
-        ctx.wait(seconds(1)).await?;
-        Ok::<_, Error>(input)
-    })
+    Function::new("conformance-echo", echo)
+}
+
+/// The same for tenants, which others may not be invoked for.
+fn tenant_echo_function() -> Function {
+    Function::new("conformance-tenant-echo", echo).per_tenant()
 }
 
 /// Fails.
@@ -86,7 +94,7 @@ struct ForTenant {
 }
 
 async fn for_a_tenant(ctx: Context, input: ForTenant) -> Result<Value> {
-    ctx.invoke("", ECHO, &input.payload)
+    ctx.invoke("", TENANT_ECHO, &input.payload)
         .tenant(&input.tenant_id)
         .await
 }

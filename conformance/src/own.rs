@@ -1,11 +1,11 @@
 //! Our own requirements, for what the official ones leave out: `conformance/requirements` says what
 //! each handler does and what is done to it meanwhile.
 
-use crate::{Failed, Requirement, requirement, seconds};
-use outlast::{Context, Error, Function, Result, Retry};
-use serde::Deserialize;
+use crate::{Failed, Requirement, SYNCHRONOUS_MAX, requirement, seconds};
+use outlast::{BoxError, Context, Error, Function, Result, Retry};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
 /// More than AWS Lambda allows in one execution.
 const MANY: u32 = 3_100;
@@ -69,9 +69,16 @@ fn api() -> Vec<Requirement> {
         requirement("signal-2", signal_missed),
         requirement("signal-3", signalled_twice),
         requirement("signal-4", greet),
-        requirement("tenant-1", tenant),
-        requirement("tenant-2", calls).with_targets([tenant_function()]),
-        requirement("tenant-3", greet),
+        requirement("tenant-1", tenant).with_targets([for_tenants("tenant-1", tenant)]),
+        requirement("tenant-2", calls).with_targets([
+            for_tenants("tenant-2", calls),
+            for_tenants("tenant", tenant),
+            untold_function(),
+        ]),
+        requirement("tenant-3", greet).with_targets([for_tenants("tenant-3", greet)]),
+        requirement("tenant-4", greet).with_targets([for_tenants("tenant-4", greet)]),
+        requirement("tenant-5", greet),
+        requirement("tenant-6", calls).with_targets([for_tenants("tenant-6", greet), greeter()]),
         requirement("version-1", greet),
         requirement("version-2", approved_in_version),
         requirement("version-3", calls).with_targets([greeter()]),
@@ -358,8 +365,23 @@ fn impatient() -> Function {
     Function::new("conformance-impatient", waits_long).execution_timeout(seconds(4))
 }
 
-fn tenant_function() -> Function {
-    Function::new("conformance-tenant", tenant)
+/// A function that keeps tenants apart: the runner starts executions without, so checks start it.
+fn for_tenants<I, O, E, H, Fut>(id: &str, handler: H) -> Function
+where
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+    H: Fn(Context, I) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, E>> + Send + 'static,
+{
+    Function::new(&format!("conformance-{id}-for"), handler)
+        .per_tenant()
+        .execution_timeout(SYNCHRONOUS_MAX)
+}
+
+/// Returns its tenant, and is not made for any.
+fn untold_function() -> Function {
+    Function::new("conformance-untold", tenant)
 }
 
 fn greeter() -> Function {

@@ -69,19 +69,25 @@ def plain_functions(api):
 
 
 def tenants(api):
-    """A tenant's id reaches every invocation, its children's too."""
+    """A tenant's id reaches every invocation of a function that keeps tenants apart."""
     told = api.client.invoke(
-        FunctionName="play:$LATEST", TenantId="acme", Payload=json.dumps([{"wait": 1}, {"told": 1}])
+        FunctionName="play-for:$LATEST", TenantId="acme", Payload=json.dumps([{"wait": 1}, {"told": 1}])
     )
     assert json.load(told["Payload"])["lambda-runtime-aws-tenant-id"] == "acme"
-    plain = api.client.invoke(FunctionName="plain", TenantId="acme", Payload="1")
+    plain = api.client.invoke(FunctionName="plain-for", TenantId="acme", Payload="1")
     assert json.load(plain["Payload"])["told"]["lambda-runtime-aws-tenant-id"] == "acme"
     for length, fits in ((256, True), (257, False)):
-        arguments = {"FunctionName": "play:$LATEST", "TenantId": "t" * length, "Payload": "[]"}
+        arguments = {"FunctionName": "play-for:$LATEST", "TenantId": "t" * length, "Payload": "[]"}
         if fits:
             assert "FunctionError" not in api.careless.invoke(**arguments)
         else:
             api.refused("InvalidParameterValueException", api.careless.invoke, **arguments)
+    for function in ("play-for:$LATEST", "plain-for"):
+        api.refused("InvalidParameterValueException", api.client.invoke, FunctionName=function, Payload="[]")
+    for function in ("play:$LATEST", "plain"):
+        api.refused(
+            "InvalidParameterValueException", api.client.invoke, FunctionName=function, TenantId="acme", Payload="[]",
+        )
 
 
 def limits_of_starts(api):
@@ -500,7 +506,7 @@ def main():
     keys = "signed" in sys.argv[1:]
     label = "api, signed" if keys else "api"
     with Serve(keys=keys) as serve:
-        for function in ("play", "long-enough", "too-long", "quick", "plain"):
+        for function in ("play", "long-enough", "too-long", "quick", "plain", "play-for", "plain-for"):
             serve.play(function, 4 if function == "play" else 1)
         api = Api(serve)
         wanted = [it for it in sys.argv[1:] if it != "signed"]

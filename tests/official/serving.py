@@ -28,6 +28,11 @@ FUNCTIONS = {
     "long-enough": {"DurableConfig": {"ExecutionTimeout": 900}, "Timeout": 60},
     "too-long": {"DurableConfig": {"ExecutionTimeout": 901}, "Timeout": 60},
     "plain": {"Timeout": 5},
+    "play-for": {
+        "DurableConfig": {"ExecutionTimeout": 600}, "Timeout": 60,
+        "TenancyConfig": {"TenantIsolationMode": "PER_TENANT"},
+    },
+    "plain-for": {"Timeout": 5, "TenancyConfig": {"TenantIsolationMode": "PER_TENANT"}},
     "nobody-works-here": {"Timeout": 5},
 }
 # Places for calls that nobody waits for, of one function: a quarter of all. One fewer than the test

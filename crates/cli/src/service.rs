@@ -8,7 +8,10 @@ use crate::{
     problem::Problem,
 };
 use hyper::Method;
-use outlast::core::time::{Timestamp, epoch_seconds};
+use outlast::core::{
+    arn::LATEST,
+    time::{Timestamp, epoch_seconds},
+};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -48,7 +51,7 @@ impl Client {
         let mut query = Query::default();
         if !is_qualified(function) {
             // A durable function is called by a version only; people mean the latest.
-            query.add("Qualifier", "$LATEST");
+            query.add("Qualifier", LATEST);
         }
         let path = format!("{}/invocations{}", function_path(function), query.0);
         let mut call = Call::new(Method::POST, path).with_body(invocation.input);

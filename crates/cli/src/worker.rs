@@ -22,7 +22,7 @@ use forward::Forwarder;
 use hyper::Method;
 use journal::Journal;
 use outlast::core::{
-    arn::Function,
+    arn::{Function, LATEST},
     id::{digest128, uuid},
 };
 use outlast_engine::random::{Random, SystemRandom};
@@ -158,7 +158,7 @@ async fn work(worker: Worker, output: Output) -> anyhow::Result<()> {
 /// The function that the server means.
 fn function(configuration: &Value) -> Result<Function, Problem> {
     let arn = text(configuration, "FunctionArn").unwrap_or_default();
-    let version = text(configuration, "Version").unwrap_or("$LATEST");
+    let version = text(configuration, "Version").unwrap_or(LATEST);
     // An ARN may be qualified or not; the version says what runs.
     let base: Vec<&str> = arn.split(':').take(7).collect();
     let qualified = format!("{}:{version}", base.join(":"));

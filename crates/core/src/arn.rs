@@ -21,6 +21,9 @@ use alloc::{
 use core::{fmt, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+/// The version of a function that can still be changed: whatever was deployed last.
+pub const LATEST: &str = "$LATEST";
+
 /// The id of an execution: the last part of its ARN and the id of its EXECUTION operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExecutionId(u128);
@@ -318,7 +321,7 @@ fn is_account(text: &str) -> bool {
 }
 
 fn is_version(text: &str) -> bool {
-    matches!(text, "$LATEST" | "$LATEST.PUBLISHED")
+    matches!(text, LATEST | "$LATEST.PUBLISHED")
         || !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 

@@ -231,26 +231,34 @@ impl Turn<'_> {
         let profile = self.execution.profile.clone();
         let target = match (self.env.resolve)(&options.function_name) {
             Target::Refused(error) => Err(error),
-            Target::Plain { version } => Ok(InvokeTarget::Plain { version }),
-            Target::Durable { function, config } => Ok(InvokeTarget::Durable {
-                child: ExecutionArn::of_child(&profile.arn, update.id.as_str(), function),
+            Target::Plain { version, tenancy } => Ok((InvokeTarget::Plain { version }, tenancy)),
+            Target::Durable {
+                function,
                 config,
-            }),
+                tenancy,
+            } => {
+                let child = ExecutionArn::of_child(&profile.arn, update.id.as_str(), function);
+                Ok((InvokeTarget::Durable { child, config }, tenancy))
+            }
         };
+        let target = target.and_then(|(target, tenancy)| {
+            let tenant = tenancy.invoked(options.tenant_id, profile.tenant.as_deref());
+            let refused = |Rejection { code, message }| ErrorObject::new(code.name(), message);
+            Ok((target, tenant.map_err(refused)?))
+        });
         let function_name = options.function_name.into();
         let input = update.payload.take();
         let (subject, _) = self.subject(update);
-        let (target, refused) = match target {
-            Ok(target) => (Some(target), None),
-            Err(error) => (None, Some(error)),
+        let (target, tenant, refused) = match target {
+            Ok((target, tenant)) => (Some(target), tenant, None),
+            Err(error) => (None, None, Some(error)),
         };
         let resolved = target.is_some();
-        let tenant = options.tenant_id.or_else(|| profile.tenant.clone());
         let trace = options.x_amzn_trace_id.or_else(|| profile.trace.clone());
         // A refused target leaves nothing but its name.
         let start = InvokeStart {
             function_name,
-            tenant: tenant.filter(|_| resolved),
+            tenant,
             trace: trace.filter(|_| resolved),
             input: input.filter(|_| resolved),
             target,

@@ -14,6 +14,7 @@ use crate::{
     limits::Quotas,
     operation::Detail,
     record::{Change, HoldCause, IntentKey, Load, OperationChange, Record, SharedError, Subject},
+    tenancy::Tenancy,
     time::Timestamp,
     token::Keys,
     wire::{
@@ -59,11 +60,15 @@ pub enum Target {
         function: Function,
         /// Its settings.
         config: DurableConfig,
+        /// For which tenants it may be invoked.
+        tenancy: Tenancy,
     },
     /// An ordinary function.
     Plain {
         /// The resolved version.
         version: Arc<str>,
+        /// For which tenants it may be invoked.
+        tenancy: Tenancy,
     },
     /// It cannot be invoked: the API error and why.
     Refused(ErrorObject),

@@ -15,6 +15,7 @@ use crate::{
     limits::Quotas,
     record::{self, Record},
     start::Start,
+    tenancy::Tenancy,
     time::Timestamp,
     token::{Key, Keys},
     transcript,
@@ -77,9 +78,20 @@ pub(crate) fn resolve(name: &str) -> Target {
         "durable:1" => Target::Durable {
             function: function("durable"),
             config: config(60),
+            tenancy: Tenancy::Any,
+        },
+        "per-tenant:1" => Target::Durable {
+            function: function("per-tenant"),
+            config: config(60),
+            tenancy: Tenancy::PerTenant,
         },
         "plain" => Target::Plain {
             version: "$LATEST".into(),
+            tenancy: Tenancy::Any,
+        },
+        "shared" => Target::Plain {
+            version: "$LATEST".into(),
+            tenancy: Tenancy::Shared,
         },
         other => Target::Refused(ErrorObject::new(
             wire::error_type::RESOURCE_NOT_FOUND,

@@ -1,10 +1,21 @@
-//! What has become of executions since the engine was opened, counted.
+//! What has become of executions since the engine was opened, and how many run, counted.
 
-use outlast_core::wire::ExecutionStatus;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use crate::{
+    engine::{Inner, lock},
+    function::{NameAndVersion, lane},
+    store::Query,
 };
+use outlast_core::{Execution, arn::ExecutionId, wire::ExecutionStatus};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Executions that are read at a time when they are counted.
+const PAGE: usize = 1_000;
 
 /// Executions since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,9 +45,21 @@ pub struct Lane {
     pub invocations: usize,
 }
 
-/// The counters behind [`Totals`].
+/// The executions of a function version that have not ended, most of them at rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The function's name.
+    pub function: Arc<str>,
+    /// Its version.
+    pub version: Arc<str>,
+    /// How many.
+    pub executions: u64,
+}
+
+/// The counters behind [`Totals`] and [`Running`].
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    running: Mutex<Population>,
     started: AtomicU64,
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -46,13 +69,17 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// An execution was stored.
-    pub(crate) fn started(&self) {
+    pub(crate) fn started(&self, execution: &Execution) {
         self.started.fetch_add(1, Ordering::Relaxed);
+        let function = lane(&execution.profile().arn.function);
+        lock(&self.running).add(execution.id(), function);
     }
 
-    /// An execution ended like this.
-    pub(crate) fn ended(&self, status: ExecutionStatus) {
-        let counter = match status {
+    /// An execution ended.
+    pub(crate) fn ended(&self, execution: &Execution) {
+        let function = lane(&execution.profile().arn.function);
+        lock(&self.running).remove(execution.id(), function);
+        let counter = match execution.status() {
             ExecutionStatus::Running => return,
             ExecutionStatus::Succeeded => &self.succeeded,
             ExecutionStatus::Failed => &self.failed,
@@ -60,6 +87,23 @@ impl Counts {
             ExecutionStatus::Stopped => &self.stopped,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many run, by function version; nothing until those of before have been counted.
+    pub(crate) fn running(&self) -> Option<Vec<Running>> {
+        let counted = match &*lock(&self.running) {
+            Population::Counting { .. } => return None,
+            Population::Counted(counted) => counted.clone(),
+        };
+        let running = counted.into_iter().map(|((function, version), count)| {
+            let executions = u64::try_from(count).unwrap_or_default();
+            Running {
+                function,
+                version,
+                executions,
+            }
+        });
+        Some(running.collect())
     }
 
     pub(crate) fn totals(&self) -> Totals {
@@ -71,5 +115,123 @@ impl Counts {
             timed_out: read(&self.timed_out),
             stopped: read(&self.stopped),
         }
+    }
+}
+
+/// Who has not ended.
+///
+/// A restart finds executions that only the store knows, and reading all of them takes a while in
+/// which others start and end. Until then single ones are kept, so that none counts twice.
+#[derive(Debug)]
+enum Population {
+    Counting {
+        started: HashMap<ExecutionId, NameAndVersion>,
+        ended: HashSet<ExecutionId>,
+    },
+    Counted(BTreeMap<NameAndVersion, i64>),
+}
+
+impl Default for Population {
+    fn default() -> Self {
+        Self::Counting {
+            started: HashMap::new(),
+            ended: HashSet::new(),
+        }
+    }
+}
+
+impl Population {
+    fn add(&mut self, execution: ExecutionId, function: NameAndVersion) {
+        match self {
+            Self::Counting { started, .. } => drop(started.insert(execution, function)),
+            Self::Counted(counted) => change(counted, function, 1),
+        }
+    }
+
+    fn remove(&mut self, execution: ExecutionId, function: NameAndVersion) {
+        match self {
+            Self::Counting { ended, .. } => drop(ended.insert(execution)),
+            Self::Counted(counted) => change(counted, function, -1),
+        }
+    }
+
+    /// Takes up those that were found to run while single ones were kept.
+    fn found(&mut self, mut found: HashMap<ExecutionId, NameAndVersion>) {
+        let Self::Counting { started, ended } = self else {
+            return;
+        };
+        found.extend(std::mem::take(started));
+        let ended = std::mem::take(ended);
+        let mut counted = BTreeMap::new();
+        for (execution, function) in found {
+            if !ended.contains(&execution) {
+                change(&mut counted, function, 1);
+            }
+        }
+        *self = Self::Counted(counted);
+    }
+}
+
+fn change(counted: &mut BTreeMap<NameAndVersion, i64>, function: NameAndVersion, by: i64) {
+    let count = counted.entry(function.clone()).or_default();
+    *count += by;
+    if *count == 0 {
+        counted.remove(&function);
+    }
+}
+
+impl Inner {
+    /// Counts what runs in the store; others go on meanwhile.
+    pub(crate) async fn count_running(&self) {
+        let mut found = HashMap::new();
+        let mut query = Query {
+            statuses: vec![ExecutionStatus::Running],
+            max: PAGE,
+            ..Query::default()
+        };
+        loop {
+            // What cannot be read is said by whoever needs it; a number would be wrong.
+            let Ok(page) = self.store.list(&query) else {
+                return;
+            };
+            let Some((last, head)) = page.last() else {
+                break;
+            };
+            query.after = Some((head.started, *last));
+            for (execution, head) in page {
+                found.insert(execution, (head.function, head.function_version));
+            }
+            tokio::task::yield_now().await;
+        }
+        lock(&self.counts.running).found(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_counts_twice_who_starts_or_ends_while_others_are_counted() {
+        let id = |bits: u128| ExecutionId::from_bits(bits);
+        let of = |name: &str| -> NameAndVersion { (name.into(), "1".into()) };
+        let mut population = Population::default();
+        // 1 and 2 were there before; 3 and 4 start, and of each pair one ends.
+        population.add(id(3), of("new"));
+        population.add(id(4), of("new"));
+        population.remove(id(4), of("new"));
+        population.remove(id(2), of("old"));
+        // The store was read before 2 and 4 had ended.
+        let found = (1..=4).map(|bits| (id(bits), of(if bits < 3 { "old" } else { "new" })));
+        population.found(found.collect());
+        let counted = |population: &Population| match population {
+            Population::Counted(counted) => counted.clone(),
+            Population::Counting { .. } => panic!("still counting"),
+        };
+        let expected = BTreeMap::from([(of("new"), 1), (of("old"), 1)]);
+        assert_eq!(counted(&population), expected);
+        population.add(id(5), of("old"));
+        population.remove(id(3), of("new"));
+        assert_eq!(counted(&population), BTreeMap::from([(of("old"), 2)]));
     }
 }

@@ -264,7 +264,7 @@ impl Engine {
     /// engine stops. Handlers run as tasks of the runtime the engine was opened on.
     pub async fn run(&self) {
         self.inner.recover_all().await;
-        self.inner.keep_awake().await;
+        tokio::join!(self.inner.count_running(), self.inner.keep_awake());
     }
 
     /// Starts an execution, or finds the one that an equal start created before. It goes on if
@@ -603,7 +603,7 @@ impl Inner {
             snapshot: None,
         };
         self.store.commit(commit).await?;
-        self.counts.started();
+        self.counts.started(&execution);
         let (id, deadline) = (execution.id(), execution.deadline());
         self.cells.put(id, Loaded::new(execution, Some(ACTIVE)));
         self.wakes.hint(id, deadline, true);
@@ -621,7 +621,7 @@ impl Inner {
         let execution = &loaded.execution;
         let id = execution.id();
         if closed {
-            self.counts.ended(execution.status());
+            self.counts.ended(execution);
             if let Some(watcher) = lock(&self.watchers).remove(&id) {
                 watcher.ended.notify_waiters();
             }

@@ -2,8 +2,8 @@
 
 use crate::invoker::{Invoker, PlainCall};
 use outlast_core::{
-    Code, Rejection, Target,
-    arn::{Function, FunctionReference},
+    Code, Rejection, Target, Tenancy,
+    arn::{Function, FunctionReference, LATEST},
     intent::InvokeOutcome,
     schedule::Share,
     wire::{DurableConfig, ErrorObject},
@@ -26,6 +26,8 @@ pub struct Registered {
     pub function: Function,
     /// Its durable settings; none for an ordinary function.
     pub config: Option<DurableConfig>,
+    /// For which tenants it may be invoked.
+    pub tenancy: Tenancy,
     /// How long one invocation may take.
     pub timeout: Option<Duration>,
     /// How many of its invocations may run at once, and its share of the slots.
@@ -39,6 +41,7 @@ impl fmt::Debug for Registered {
         f.debug_struct("Registered")
             .field("function", &self.function)
             .field("config", &self.config)
+            .field("tenancy", &self.tenancy)
             .field("timeout", &self.timeout)
             .field("share", &self.share)
             .finish_non_exhaustive()
@@ -72,9 +75,6 @@ pub enum Known {
     /// without a qualifier stands for `$LATEST`, and durable functions need a qualifier.
     ByCatalogue,
 }
-
-/// The version that can still be changed.
-const LATEST: &str = "$LATEST";
 
 /// Every function of an engine, by name.
 #[derive(Clone, Debug, Default)]
@@ -210,9 +210,11 @@ impl Registry {
                 Some(config) => Target::Durable {
                     function: found.function.clone(),
                     config: config.clone(),
+                    tenancy: found.tenancy,
                 },
                 None => Target::Plain {
                     version: found.function.version.clone(),
+                    tenancy: found.tenancy,
                 },
             },
         }
@@ -258,6 +260,7 @@ mod tests {
                     retention_period_in_days: None,
                     kms_key_arn: None,
                 }),
+                tenancy: Tenancy::Any,
                 timeout: None,
                 share: Share::default(),
                 invoker: Arc::new(Nobody),

@@ -121,6 +121,7 @@ impl Inner {
             Ok(registered) => {
                 let call = PlainCall {
                     function: registered.function.clone(),
+                    id: None,
                     input: invoke.input,
                     tenant: invoke.tenant,
                     trace: invoke.trace,

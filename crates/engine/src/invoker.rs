@@ -57,6 +57,8 @@ pub struct Call {
 pub struct PlainCall {
     /// The function version to call.
     pub function: Function,
+    /// A fresh id, for whoever wants to ask [`Invoker::has_begun`].
+    pub id: Option<Arc<str>>,
     /// Its input.
     pub input: Payload,
     /// The tenant it runs for.

@@ -29,7 +29,7 @@ mod unbroken;
 mod wakes;
 
 pub use check::{Sound, check};
-pub use counts::{Lane, Totals};
+pub use counts::{Lane, Running, Totals};
 pub use engine::{Engine, Options, Parts, Started, WeakEngine};
 pub use error::Error;
 pub use function::{Known, Registered};

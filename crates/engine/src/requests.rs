@@ -2,7 +2,7 @@
 
 use crate::{
     cell::head,
-    counts::{Lane, Totals},
+    counts::{Lane, Running, Totals},
     engine::{Engine, Inner, lock},
     error::Error,
     frame,
@@ -78,6 +78,9 @@ pub struct Health {
     pub invocations: usize,
     /// The function versions that executions wait for or run in.
     pub lanes: Vec<Lane>,
+    /// The executions that have not ended, by function version; nothing while those that the engine
+    /// found are still being counted.
+    pub running: Option<Vec<Running>>,
     /// How long ago the execution that waits the longest to be looked at should have been.
     pub wake_lag_ms: u64,
     /// Executions since the engine was opened.
@@ -287,7 +290,9 @@ impl Engine {
     pub async fn why(&self, execution: ExecutionId) -> Result<String, Error> {
         let seen = self.inner.read(execution, |inner, execution| {
             // Only who hosts the function knows whether its handler runs already.
-            match inner.unbegun(execution) {
+            let unbegun = inner.unbegun(execution);
+            // One that has ended may still stand in line; nobody will call its handler.
+            match unbegun.filter(|_| !execution.status().is_terminal()) {
                 Some((invocation, function)) => format!(
                     "Invocation {invocation} waits for a worker that serves {}:{}.",
                     function.name, function.version
@@ -489,6 +494,7 @@ impl Engine {
             lanes,
             wake_lag_ms: self.inner.wakes.lag_ms(self.inner.now()),
             totals: self.inner.counts.totals(),
+            running: self.inner.counts.running(),
             invocations: lock(&self.inner.flights).len(),
             watched: lock(&self.inner.watchers).len(),
             carried: lock(&self.inner.carried).len(),

@@ -167,7 +167,23 @@ impl<'a> Claim<'a> {
         headers: &HeaderMap,
         secret: &Secret,
     ) -> Result<(), Refused> {
-        let hash = hex(&Sha256::digest(message.body));
+        let hash = Sha256::digest(message.body).into();
+        self.verify_digest(message, &hash, headers, secret)
+    }
+
+    /// The same for a body that is too large to be kept, by its SHA-256; the message's is not looked
+    /// at.
+    ///
+    /// # Errors
+    /// When somebody else signed, or something else was signed.
+    pub fn verify_digest(
+        &self,
+        message: &Message<'_>,
+        body: &[u8; 32],
+        headers: &HeaderMap,
+        secret: &Secret,
+    ) -> Result<(), Refused> {
+        let hash = hex(body);
         if headers.contains_key(BODY_HASH) && only(headers, &BODY_HASH) != Some(&hash) {
             return Err(Refused::Mismatch);
         }

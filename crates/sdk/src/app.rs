@@ -9,6 +9,8 @@ use crate::{
     error::{BoxError, Error, ErrorKind, Result},
     function::Function,
 };
+#[cfg(feature = "remote")]
+use outlast_core::arn::LATEST;
 use serde::{Serialize, de::DeserializeOwned};
 use std::future::Future;
 
@@ -222,10 +224,6 @@ fn no_functions() -> Error {
 fn invalid(message: impl Into<String>) -> Error {
     Error::of_kind(ErrorKind::InvalidInput, None, message)
 }
-
-/// The version that is whatever was deployed last.
-#[cfg(feature = "remote")]
-const LATEST: &str = "$LATEST";
 
 /// Where a program finds itself.
 #[derive(Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use crate::{
     invocation::{Request, invoke},
 };
 use outlast_core::{
-    Outcome,
-    arn::{ExecutionId, Function as Arn},
+    Outcome, Tenancy,
+    arn::{ExecutionId, Function as Arn, LATEST},
     schedule::Share,
     time::Timestamp,
     wire::{CheckpointRequest, CheckpointResponse, StatePage},
@@ -44,8 +44,6 @@ const DATA_DEFAULT: &str = ".outlast";
 /// The account and region in ARNs of this home.
 const ACCOUNT: &str = "000000000000";
 const REGION: &str = "local";
-/// Functions of this home have one version: the code that runs.
-const VERSION: &str = "$LATEST";
 
 /// The folder that the environment names.
 pub(crate) fn data_folder() -> PathBuf {
@@ -205,9 +203,12 @@ fn registered(engine: &Engine, function: &Function) -> Registered {
             region: REGION.into(),
             account: ACCOUNT.into(),
             name: function.name().into(),
-            version: VERSION.into(),
+            // Functions of this home have one version: the code that runs.
+            version: LATEST.into(),
         },
         config: Some(function.durable_config()),
+        // Handlers share this process anyway.
+        tenancy: Tenancy::Any,
         timeout: None,
         share: Share {
             concurrency_max: function.concurrency_max(),

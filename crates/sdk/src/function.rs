@@ -46,6 +46,7 @@ struct Settings {
     execution_timeout_seconds: u32,
     retention_days: u32,
     concurrency_max: usize,
+    per_tenant: bool,
 }
 
 impl Default for Settings {
@@ -54,6 +55,7 @@ impl Default for Settings {
             execution_timeout_seconds: limits::DELAY_SECONDS_MAX,
             retention_days: limits::RETENTION_DAYS_DEFAULT,
             concurrency_max: usize::MAX,
+            per_tenant: false,
         }
     }
 }
@@ -142,6 +144,16 @@ impl Function {
         self
     }
 
+    /// Keeps tenants apart: on a server, each execution is started for a tenant, and without this for
+    /// none. Said when a worker makes the function known there, and never changed; on AWS Lambda the
+    /// function's own `TenancyConfig` says so. In one process, an execution may have a tenant either
+    /// way.
+    #[must_use]
+    pub fn per_tenant(mut self) -> Self {
+        self.settings.per_tenant = true;
+        self
+    }
+
     /// Replaces the options.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
@@ -166,6 +178,11 @@ impl Function {
     #[cfg(any(feature = "embedded", feature = "remote"))]
     pub(crate) fn concurrency_max(&self) -> usize {
         self.settings.concurrency_max
+    }
+
+    #[cfg(feature = "remote")]
+    pub(crate) fn is_per_tenant(&self) -> bool {
+        self.settings.per_tenant
     }
 
     /// Changes the options in place.

@@ -18,6 +18,7 @@ use crate::{
     catalogue::Catalogue,
     error::ApiError,
     events::Events,
+    host::ANSWER_BYTES_MAX,
     metrics::Metrics,
     operation::Operation,
     route::{Query, Route, route},
@@ -31,6 +32,7 @@ use hyper::{
 use outlast_core::{id::uuid, random::SplitMix64};
 use outlast_engine::Engine;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 use std::{
     sync::{
         Arc,
@@ -152,8 +154,8 @@ impl Api {
                 Either::Left(body)
             }
             Caller::Signed(..) => {
-                let body = self.read(&parts, body).await?;
-                let role = caller.proven(&parts, &body)?;
+                let (body, hash) = self.read_signed(body).await?;
+                let role = caller.proven_by(&parts, &hash)?;
                 self.access.permit(role, operation)?;
                 Either::Right(Full::new(body))
             }
@@ -228,6 +230,22 @@ impl Api {
             let _ = tokio::time::timeout(self.options.body_timeout, draining).await;
         }
         received
+    }
+
+    /// What a host has to know of a signed body, and the hash of all of it. A handler's answer that
+    /// is too large must still reach the host, which ends the invocation for that.
+    async fn read_signed(&self, mut body: Incoming) -> Result<(Bytes, [u8; 32]), ApiError> {
+        // One byte more than an answer may have: the host sees that it is too large.
+        let kept_max = ANSWER_BYTES_MAX + 1;
+        let upper = body.size_hint().upper().map(usize::try_from);
+        let bytes = upper.and_then(Result::ok).unwrap_or(kept_max);
+        let _room = self.room(bytes.min(kept_max)).await?;
+        let receiving = receive_signed(&mut body, kept_max);
+        let received = tokio::time::timeout(self.options.body_timeout, receiving).await;
+        received.unwrap_or_else(|_| {
+            let message = "the body took too long to arrive";
+            Err(ApiError::serialization(message))
+        })
     }
 
     /// Room for a body of so many bytes, while it is received.
@@ -316,6 +334,30 @@ async fn receive(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, ApiErro
         }
     }
     Ok(if all.is_empty() { first } else { all.into() })
+}
+
+/// The beginning of a body, and the hash of all of it.
+async fn receive_signed(
+    body: &mut Incoming,
+    kept_max: usize,
+) -> Result<(Bytes, [u8; 32]), ApiError> {
+    let (mut kept, mut hash, mut bytes) = (Vec::new(), Sha256::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            ApiError::serialization(format!("the body could not be read: {error}"))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        bytes = bytes.saturating_add(data.len());
+        if bytes > DRAINED_BYTES_MAX {
+            return Err(ApiError::too_large(ANSWER_BYTES_MAX));
+        }
+        hash.update(&data);
+        let room = data.len().min(kept_max - kept.len());
+        kept.extend_from_slice(data.get(..room).unwrap_or_default());
+    }
+    Ok((kept.into(), hash.finalize().into()))
 }
 
 /// Reads what is left of a body, up to a limit.

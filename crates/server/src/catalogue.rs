@@ -17,7 +17,7 @@ use http_body_util::{Either, Full};
 use hyper::{Request, body::Incoming};
 use outlast_core::{
     Outcome, Rejection,
-    arn::{Function, FunctionReference},
+    arn::{Function, FunctionReference, LATEST},
     id::{digest128, uuid},
     intent::InvokeOutcome,
     schedule::Share,
@@ -38,8 +38,6 @@ use tokio::{runtime::Handle, sync::Mutex};
 
 /// The setting that lists the names of all functions.
 const NAMES_SETTING: &str = "functions";
-/// The version that can still be changed.
-pub(crate) const LATEST: &str = "$LATEST";
 
 /// A request of the Lambda Runtime API. Its body comes as it is sent, or was read to see who signed.
 pub type RuntimeRequest = Request<Either<Incoming, Full<Bytes>>>;
@@ -449,6 +447,7 @@ impl Inner {
             self.engine.register(Registered {
                 function: function.clone(),
                 config: configuration.durable_config().cloned(),
+                tenancy: configuration.tenancy(),
                 timeout: timeout.filter(|_| !self.hosts.keeps_time()),
                 share: self.hosts.share(),
                 invoker: self.hosts.invoker(configuration, &function.version),

@@ -335,6 +335,7 @@ impl Place {
             }
         };
         let call = PlainCall {
+            id: None,
             function: registered.function.clone(),
             input: event.input.as_str().into(),
             tenant: event.tenant.clone(),

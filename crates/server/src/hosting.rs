@@ -7,7 +7,7 @@
 
 use crate::{
     answer::Answer,
-    catalogue::{FunctionConfiguration, Hosts, LATEST, RuntimeRequest, Unhosted},
+    catalogue::{FunctionConfiguration, Hosts, RuntimeRequest, Unhosted},
     host::{
         hosts::RuntimeHosts,
         listener::RuntimeListener,
@@ -20,7 +20,11 @@ use crate::{
 };
 use hyper::StatusCode;
 use outlast_core::{
-    Outcome, arn::Function, intent::InvokeOutcome, schedule::Share, wire::ErrorObject,
+    Outcome,
+    arn::{Function, LATEST},
+    intent::InvokeOutcome,
+    schedule::Share,
+    wire::ErrorObject,
 };
 use outlast_engine::{
     clock::Clock,

@@ -21,6 +21,8 @@ pub(crate) struct Definition {
     pub(crate) timeout_seconds: Option<u64>,
     pub(crate) memory_mb: Option<u64>,
     pub(crate) durable: Option<Durable>,
+    /// Whether tenants are kept apart.
+    pub(crate) per_tenant: bool,
     /// Aliases that point to the only version there is.
     pub(crate) aliases: Vec<String>,
 }
@@ -113,6 +115,10 @@ impl Definition {
             }
             put("DurableConfig", config.into());
         }
+        if self.per_tenant {
+            let mode = serde_json::json!({ "TenantIsolationMode": "PER_TENANT" });
+            put("TenancyConfig", mode);
+        }
         if !self.variables.is_empty() {
             put(
                 "Environment",
@@ -171,6 +177,7 @@ mod tests {
                 execution_timeout_seconds: 60,
                 retention_days: Some(7),
             }),
+            per_tenant: true,
             aliases: Vec::new(),
         };
         let expected = serde_json::json!({
@@ -178,6 +185,7 @@ mod tests {
             "Runtime": "python3.13",
             "Timeout": 30,
             "DurableConfig": {"ExecutionTimeout": 60, "RetentionPeriodInDays": 7},
+            "TenancyConfig": {"TenantIsolationMode": "PER_TENANT"},
             "Environment": {"Variables": {"A": "1"}},
         });
         assert_eq!(Value::Object(definition.configuration()), expected);

@@ -5,6 +5,7 @@
 //! deployed: its logical name stands for it.
 
 use crate::dev::node::{Node, Trouble, Value};
+use outlast::core::arn::LATEST;
 use std::collections::BTreeMap;
 
 /// What names mean in a template.
@@ -111,7 +112,7 @@ impl Scope {
         {
             let qualifier = match (part, alias) {
                 ("Alias", Some(alias)) => alias,
-                _ => "$LATEST",
+                _ => LATEST,
             };
             return Ok(format!("{arn}:{qualifier}"));
         }
@@ -128,7 +129,7 @@ impl Scope {
         if let Some(function) = self.functions.get(logical) {
             return match &**attribute {
                 "Arn" => Ok(function.arn.clone()),
-                "Version" => Ok("$LATEST".to_owned()),
+                "Version" => Ok(LATEST.to_owned()),
                 _ => Err(at.trouble(
                     format!("a function has no attribute {attribute} on this machine"),
                     "Arn and Version are known",

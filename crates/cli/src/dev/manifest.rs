@@ -10,6 +10,7 @@
 //! aliases = ["live"]
 //! environment = { TABLE = "orders" }
 //! durable = { execution_timeout = 3600, retention_days = 14 }
+//! per_tenant = true
 //! ```
 
 use crate::dev::{
@@ -19,7 +20,7 @@ use crate::dev::{
 use std::{collections::BTreeMap, path::Path};
 
 /// What a function may say.
-const MEMBERS: [&str; 10] = [
+const MEMBERS: [&str; 11] = [
     "runtime",
     "command",
     "endpoint",
@@ -30,6 +31,7 @@ const MEMBERS: [&str; 10] = [
     "aliases",
     "environment",
     "durable",
+    "per_tenant",
 ];
 
 /// The functions of a file that lies in `folder`.
@@ -82,6 +84,10 @@ fn definition(name: &str, function: &Node, folder: &Path) -> Result<Definition, 
         timeout_seconds: number("timeout")?,
         memory_mb: number("memory")?,
         durable: config.transpose()?,
+        per_tenant: match function.get("per_tenant") {
+            Some(node) => node.expect_bool("per_tenant")?,
+            None => false,
+        },
         aliases: texts(function, "aliases")?,
     })
 }
@@ -137,6 +143,7 @@ mod tests {
         let read = definitions(
             "[functions.order]\nruntime = \"python3.13\"\nhandler = \"app.handler\"\ncode = \
              \"src\"\ntimeout = 30\nenvironment = { A = 1 }\ndurable = { execution_timeout = 60 }\n\
+             per_tenant = true\n\
              [functions.rust]\ncommand = [\"cargo\", \"run\"]\naliases = [\"live\"]\n\
              [functions.far]\nendpoint = \"http://127.0.0.1:9000\"\n",
         )
@@ -149,6 +156,7 @@ mod tests {
         );
         assert_eq!(read[1].code, Path::new("at/src"));
         assert_eq!(read[1].variables["A"], "1");
+        assert!(read[1].per_tenant && !read[2].per_tenant);
         let command = ["cargo", "run"].map(str::to_owned);
         assert_eq!(read[2].kind, Kind::Command(command.to_vec()));
         assert_eq!(read[2].aliases, ["live"]);
@@ -166,6 +174,11 @@ mod tests {
                 "one of runtime",
             ),
             ("[functions.a]\ncommand = []\n", 2, "a program"),
+            (
+                "[functions.a]\ncommand = [\"a\"]\nper_tenant = \"x\"\n",
+                3,
+                "true or false",
+            ),
             (
                 "[functions.a]\nruntim = \"java21\"\n",
                 2,

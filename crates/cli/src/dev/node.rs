@@ -77,6 +77,18 @@ impl Node {
         })
     }
 
+    /// Whether it is so, or what is wrong with it.
+    pub(crate) fn expect_bool(&self, what: &str) -> Result<bool, Trouble> {
+        let said = self.text().and_then(|text| text.trim().parse().ok());
+        let wrong = || {
+            self.trouble(
+                format!("{what} is neither true nor false"),
+                "write true or false",
+            )
+        };
+        said.ok_or_else(wrong)
+    }
+
     /// Something that is wrong here.
     pub(crate) fn trouble(&self, what: impl Into<String>, remedy: impl Into<String>) -> Trouble {
         Trouble {

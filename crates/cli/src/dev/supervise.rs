@@ -2,6 +2,7 @@
 //!
 //! Processes that crash are started again by whoever keeps them, with a pause that grows.
 
+use outlast::core::arn::LATEST;
 use outlast_server::{
     host::{
         process::{LineSink, Processes, Program},
@@ -14,8 +15,6 @@ use tokio::{sync::watch, task::JoinSet, time::interval};
 
 /// How often to look at what waits.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The version every function has.
-const LATEST: &str = "$LATEST";
 
 /// Runs the processes of one function.
 pub(crate) struct Supervisor {

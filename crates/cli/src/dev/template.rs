@@ -195,8 +195,24 @@ impl Reader<'_> {
             timeout_seconds: number("Timeout")?,
             memory_mb: number("MemorySize")?,
             durable: config,
+            per_tenant: self.per_tenant()?,
             aliases: alias.into_iter().collect(),
         })
+    }
+
+    /// What `TenancyConfig` says.
+    fn per_tenant(&self) -> Result<bool, Trouble> {
+        let Some(config) = self.member("TenancyConfig")? else {
+            return Ok(false);
+        };
+        let mode = config.get("TenantIsolationMode").unwrap_or(&config);
+        match self.scope.resolve(mode)?.text() {
+            Some("PER_TENANT") => Ok(true),
+            _ => Err(mode.trouble(
+                "a TenancyConfig has a TenantIsolationMode, and that is PER_TENANT",
+                "write TenantIsolationMode: PER_TENANT, or leave TenancyConfig out",
+            )),
+        }
     }
 
     /// What runs it, what is called, and where that is.
@@ -335,6 +351,7 @@ Resources:
       MemorySize: !Ref Size
       AutoPublishAlias: live
       DurableConfig: {ExecutionTimeout: 3600, RetentionPeriodInDays: 7}
+      TenancyConfig: {TenantIsolationMode: PER_TENANT}
       Policies: [!ImportValue Somewhere]
       Environment:
         Variables:
@@ -368,6 +385,7 @@ Resources:
         assert_eq!(order.timeout_seconds, Some(30));
         assert_eq!(order.memory_mb, Some(256));
         assert_eq!(order.aliases, ["live"]);
+        assert!(order.per_tenant && !read[1].per_tenant);
         assert_eq!(order.durable.as_ref().unwrap().retention_days, Some(7));
         let variables: Vec<(&str, &str)> =
             order.variables.iter().map(|(k, v)| (&**k, &**v)).collect();

@@ -62,7 +62,8 @@ async fn desk(ctx: Context, number: u32) -> Result<String> {
 async fn a_run_tells_what_the_test_kit_tells() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::begin(folder.path(), "127.0.0.1:0", &["--test-clock"]);
-    let worker = App::new().function("desk", desk).work_for(&server.remote);
+    let desk = Function::new("desk", desk).per_tenant();
+    let worker = App::new().register(desk).work_for(&server.remote);
     let _worker = worker.await.unwrap();
     let runner = CloudRunner::new(&server.remote, "desk")
         .poll_interval(LOOK)

@@ -185,7 +185,7 @@ async fn one_worker_runs_many_executions_at_once_but_no_more_than_it_may() {
             .await
         }
     };
-    let function = Function::new("busy", busy).max_concurrency(5);
+    let function = Function::new("busy", busy).max_concurrency(5).per_tenant();
     let (_folder, server, worker) = serving(App::new().register(function)).await;
     let mut executions = Vec::new();
     for number in 0..20 {

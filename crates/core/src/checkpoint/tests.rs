@@ -8,7 +8,8 @@ use crate::{
     record::IntentKey,
     wire::{
         CheckpointRequest, ErrorObject, ExecutionStatus, OperationAction as Action,
-        OperationStatus as Status, OperationType as Type, OperationUpdate, error_type,
+        OperationStatus, OperationStatus as Status, OperationType as Type, OperationUpdate,
+        error_type,
     },
     world::*,
 };
@@ -497,6 +498,41 @@ fn invokes_inherit_tenant_and_trace_unless_they_name_their_own() {
             (Some("own"), Some("Root=2"))
         ]
     );
+}
+
+#[test]
+fn a_target_that_is_not_for_this_tenant_fails_at_once() {
+    let mut begin = start();
+    begin.tenant = Some("parent".into());
+    let mut world = World::starting(begin, Quotas::unlimited());
+    world.invoke();
+    let mut named = start_invoke("c", "shared");
+    let options = named.chained_invoke_options.as_mut().unwrap();
+    options.tenant_id = Some("own".into());
+    let response = world.checkpoint([
+        start_invoke("a", "shared"),
+        start_invoke("b", "per-tenant:1"),
+        named,
+    ]);
+    let operations = &response.new_execution_state.operations;
+    let status = |id: &str| {
+        let found = operations.iter().find(|it| it.id.as_str() == id);
+        found.unwrap().status
+    };
+    // What is inherited is left out where it would be refused; what is named is not.
+    assert_eq!(status("a"), OperationStatus::Started);
+    assert_eq!(status("b"), OperationStatus::Started);
+    assert_eq!(status("c"), OperationStatus::Failed);
+    let tenants: Vec<Option<&str>> = world
+        .intents
+        .iter()
+        .map(|intent| match intent {
+            Intent::InvokePlain(call) => call.tenant.as_deref(),
+            Intent::StartChild(child) => child.tenant.as_deref(),
+            Intent::NotifyParent(_) => panic!("{intent:?}"),
+        })
+        .collect();
+    assert_eq!(tenants, [None, Some("parent")]);
 }
 
 #[test]

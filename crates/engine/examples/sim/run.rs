@@ -12,7 +12,7 @@ use crate::{
 use outlast::{
     Config, Context, Function,
     core::{
-        Quotas,
+        Quotas, Tenancy,
         arn::{ExecutionId, Function as Arn},
         schedule::Share,
         time::Timestamp,
@@ -278,6 +278,7 @@ impl Boot {
                 retention_period_in_days: Some(if self.world.plan.years { 90 } else { 1 }),
                 kms_key_arn: None,
             }),
+            tenancy: Tenancy::Any,
             timeout,
             share: Share {
                 concurrency_max: self.world.plan.concurrency_max,

@@ -3,25 +3,21 @@
 //!
 //! Old folders go on with these functions, so what one does is never changed.
 
+use crate::stand;
 use outlast_core::{
-    Outcome, Start,
-    arn::{ExecutionId, Function},
+    Outcome,
+    arn::ExecutionId,
     delivery::Arrival,
     event::Details,
     id::OperationId,
-    schedule::Share,
-    time::Timestamp,
     wire::{
-        ChainedInvokeOptions, CheckpointRequest, DurableConfig, ErrorObject, InvocationOutput,
-        OperationAction, OperationType, OperationUpdate, WaitOptions,
+        ChainedInvokeOptions, ErrorObject, InvocationOutput, OperationAction, OperationType,
+        OperationUpdate, WaitOptions,
     },
 };
 use outlast_engine::{
-    End, Engine, HistoryPart, Options, Parts, Registered, WeakEngine,
-    clock::EngineClock,
-    execution_id,
+    End, Engine, HistoryPart, WeakEngine,
     invoker::{BoxFuture, Call, Invoker},
-    random::SystemRandom,
     store::{Query, Store},
 };
 use std::{fmt::Write as _, sync::Arc};
@@ -37,55 +33,15 @@ struct Host(WeakEngine);
 
 /// An engine on a store that knows the functions, at a time. It does not run yet.
 pub(crate) async fn boot(store: Arc<dyn Store>, now: u64) -> Engine {
-    let parts = Parts {
-        store,
-        clock: Arc::new(EngineClock::starting_at(Timestamp::from_millis(now))),
-        random: Arc::new(SystemRandom::new().unwrap()),
-        options: Options::default(),
-    };
-    let engine = Engine::open(parts).await.unwrap();
+    let engine = stand::open(store, now).await;
     for name in NAMES {
-        engine.register(Registered {
-            function: function(name),
-            config: Some(config()),
-            timeout: None,
-            share: Share::default(),
-            invoker: Arc::new(Host(engine.downgrade())),
-        });
+        stand::register(&engine, name, Host(engine.downgrade()));
     }
     engine
 }
 
-fn function(name: &str) -> Function {
-    Function {
-        partition: "aws".into(),
-        region: "local".into(),
-        account: "000000000000".into(),
-        name: name.into(),
-        version: "1".into(),
-    }
-}
-
-fn config() -> DurableConfig {
-    DurableConfig {
-        execution_timeout: 31_622_400,
-        retention_period_in_days: Some(14),
-        kms_key_arn: None,
-    }
-}
-
 pub(crate) async fn start(engine: &Engine, function_name: &str, name: &str) -> ExecutionId {
-    let start = Start {
-        function: function(function_name),
-        name: Some(name.into()),
-        input: Some("{\"for\":\"a test\"}".into()),
-        config: config(),
-        synchronous: false,
-        tenant: None,
-        trace: None,
-        client_context: None,
-        parent: None,
-    };
+    let start = stand::new(function_name, Some(name), Some("{\"for\":\"a test\"}"));
     engine.start(start).await.unwrap().execution
 }
 
@@ -97,7 +53,7 @@ impl Invoker for Host {
             // The first is the execution itself.
             let begun = operations.get(1..).unwrap_or_default();
             if begun.is_empty() {
-                self.checkpoint(&call, updates(&name)).await;
+                stand::checkpoint(&self.0, &call, updates(&name)).await;
             }
             Outcome::Output(match &*name {
                 "closed" => InvocationOutput::succeeded(Some("\"a result\"".into())),
@@ -111,19 +67,6 @@ impl Invoker for Host {
                 _ => InvocationOutput::succeeded(Some("\"slept\"".into())),
             })
         })
-    }
-}
-
-impl Host {
-    async fn checkpoint(&self, call: &Call, updates: Vec<OperationUpdate>) {
-        let engine = self.0.upgrade().unwrap();
-        let id = execution_id(&call.input.durable_execution_arn).unwrap();
-        let request = CheckpointRequest {
-            checkpoint_token: call.input.checkpoint_token.clone(),
-            updates,
-            client_token: None,
-        };
-        engine.checkpoint(id, request).await.unwrap();
     }
 }
 

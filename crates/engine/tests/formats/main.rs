@@ -15,6 +15,9 @@
 mod folder;
 #[cfg(test)]
 mod functions;
+#[cfg(test)]
+#[path = "../stand/mod.rs"]
+mod stand;
 
 #[cfg(test)]
 mod tests {

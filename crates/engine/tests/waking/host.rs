@@ -1,22 +1,18 @@
 //! A host of functions in a few lines: enough of a handler to sleep, to wait for a signal, and to
 //! hang.
 
+use crate::stand;
 use outlast_core::{
-    Outcome, Start,
-    arn::{ExecutionId, Function},
-    schedule::Share,
-    time::Timestamp,
+    Outcome,
+    arn::ExecutionId,
     wire::{
-        CheckpointRequest, DurableConfig, InvocationOutput, OperationAction, OperationStatus,
-        OperationType, OperationUpdate, WaitOptions, sub_type,
+        InvocationOutput, OperationAction, OperationStatus, OperationType, OperationUpdate,
+        WaitOptions, sub_type,
     },
 };
 use outlast_engine::{
-    Engine, Options, Parts, Registered, Started, WeakEngine,
-    clock::EngineClock,
-    execution_id,
+    Engine, Started, WeakEngine, execution_id,
     invoker::{BoxFuture, Call, Invoker},
-    random::SystemRandom,
     store::{Store, memory::MemoryStore},
 };
 use std::{
@@ -59,13 +55,7 @@ pub(crate) async fn boot<S: Store>(
     origin: u64,
     functions: &[(&str, Deed)],
 ) -> (Engine, Calls) {
-    let parts = Parts {
-        store: store.clone() as Arc<dyn Store>,
-        clock: Arc::new(EngineClock::starting_at(Timestamp::from_millis(origin))),
-        random: Arc::new(SystemRandom::new().unwrap()),
-        options: Options::default(),
-    };
-    let engine = Engine::open(parts).await.unwrap();
+    let engine = stand::open(store.clone(), origin).await;
     let calls = Calls::default();
     for (name, deed) in functions {
         let host = Host {
@@ -74,13 +64,7 @@ pub(crate) async fn boot<S: Store>(
             calls: calls.clone(),
             first: OnceLock::new(),
         };
-        engine.register(Registered {
-            function: function(name),
-            config: Some(config()),
-            timeout: None,
-            share: Share::default(),
-            invoker: Arc::new(host),
-        });
+        stand::register(&engine, name, host);
     }
     let runner = engine.clone();
     drop(tokio::runtime::Handle::current().spawn(async move { runner.run().await }));
@@ -100,36 +84,8 @@ pub(crate) async fn start(engine: &Engine, name: &str) -> ExecutionId {
 
 /// Starts an execution under a name of its own.
 pub(crate) async fn start_named(engine: &Engine, name: &str, own: Option<&str>) -> Started {
-    let start = Start {
-        function: function(name),
-        name: own.map(Into::into),
-        input: None,
-        config: config(),
-        synchronous: false,
-        tenant: None,
-        trace: None,
-        client_context: None,
-        parent: None,
-    };
+    let start = stand::new(name, own, None);
     engine.start(start).await.unwrap()
-}
-
-fn function(name: &str) -> Function {
-    Function {
-        partition: "aws".into(),
-        region: "local".into(),
-        account: "000000000000".into(),
-        name: name.into(),
-        version: "1".into(),
-    }
-}
-
-fn config() -> DurableConfig {
-    DurableConfig {
-        execution_timeout: 31_622_400,
-        retention_period_in_days: Some(14),
-        kms_key_arn: None,
-    }
 }
 
 impl Invoker for Host {
@@ -172,15 +128,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 impl Host {
     async fn checkpoint(&self, call: &Call, update: OperationUpdate) -> (Engine, ExecutionId) {
-        let engine = self.engine.upgrade().unwrap();
-        let id = execution_id(&call.input.durable_execution_arn).unwrap();
-        let request = CheckpointRequest {
-            checkpoint_token: call.input.checkpoint_token.clone(),
-            updates: vec![update],
-            client_token: None,
-        };
-        engine.checkpoint(id, request).await.unwrap();
-        (engine, id)
+        stand::checkpoint(&self.engine, call, vec![update]).await
     }
 
     async fn sleep(&self, call: Call, seconds: u32) -> Outcome {

@@ -10,3 +10,6 @@ mod flights;
 mod herds;
 #[cfg(test)]
 mod host;
+#[cfg(test)]
+#[path = "../stand/mod.rs"]
+mod stand;

@@ -23,8 +23,17 @@ pub(super) const TIMEOUT_SECONDS: u32 = 900;
 struct New<'a> {
     function_name: &'a str,
     timeout: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenancy_config: Option<TenancyConfig>,
     #[serde(flatten)]
     own: Own<'a>,
+}
+
+/// Whether tenants are kept apart.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct TenancyConfig {
+    tenant_isolation_mode: String,
 }
 
 /// What a worker says of its function.
@@ -43,6 +52,7 @@ struct Known {
     durable_config: Option<DurableConfig>,
     worker_config: Option<DurableConfig>,
     invoke_endpoint: Option<String>,
+    tenancy_config: Option<TenancyConfig>,
 }
 
 /// Makes a function known, or its durable settings as they are here if nobody but workers has
@@ -51,7 +61,7 @@ pub(super) async fn register(api: &Api, function: &Function) -> Result<()> {
     let name = function.name();
     let wanted = function.durable_config();
     let Some(known) = known(api, name).await? else {
-        return create(api, name, &wanted).await;
+        return create(api, function, &wanted).await;
     };
     if let Some(endpoint) = known.invoke_endpoint {
         return Err(unusable(
@@ -65,6 +75,12 @@ pub(super) async fn register(api: &Api, function: &Function) -> Result<()> {
             "the server has an ordinary function of that name; delete it there first",
         ));
     };
+    if function.is_per_tenant() && known.tenancy_config.is_none() {
+        return Err(unusable(
+            name,
+            "the server made it without a TenancyConfig, which never changes; delete it there first",
+        ));
+    }
     if config == wanted {
         return Ok(());
     }
@@ -113,10 +129,15 @@ async fn known(api: &Api, name: &str) -> Result<Option<Known>> {
     }
 }
 
-async fn create(api: &Api, name: &str, config: &DurableConfig) -> Result<()> {
+async fn create(api: &Api, function: &Function, config: &DurableConfig) -> Result<()> {
+    let name = function.name();
+    let per_tenant = || TenancyConfig {
+        tenant_isolation_mode: "PER_TENANT".to_owned(),
+    };
     let new = New {
         function_name: name,
         timeout: TIMEOUT_SECONDS,
+        tenancy_config: function.is_per_tenant().then(per_tenant),
         own: own(config),
     };
     let body = body(&new)?;

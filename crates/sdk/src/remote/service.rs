@@ -12,7 +12,7 @@ use crate::{
 use bytes::Bytes;
 use hyper::header::HeaderName;
 use outlast_core::{
-    arn::FunctionReference,
+    arn::{FunctionReference, LATEST},
     event::Event,
     wire::{ErrorObject, ExecutionStatus, Payload},
 };
@@ -151,8 +151,10 @@ impl Service for Api {
             // The service starts durable functions with a qualifier only.
             let reference: Option<FunctionReference> = new.function.parse().ok();
             let is_bare = reference.is_some_and(|reference| reference.qualifier.is_none());
-            let qualifier = if is_bare { ":$LATEST" } else { "" };
-            let function = format!("{}{qualifier}", new.function);
+            let function = match is_bare {
+                true => format!("{}:{LATEST}", new.function),
+                false => new.function.clone(),
+            };
             let path = format!("/2015-03-31/functions/{}/invocations", encoded(&function));
             let body = Bytes::copy_from_slice(new.input.as_bytes());
             let mut call = Call::post(self.uri(&path).map_err(unusable)?, body)

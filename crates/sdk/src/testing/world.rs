@@ -9,7 +9,8 @@ use crate::{
 };
 use outlast_core::{
     Decision, Env, Execution, Input, Intent, Quotas, Record, Rejection, Reply, Start, Target,
-    arn::{self, FunctionReference},
+    Tenancy,
+    arn::{self, FunctionReference, LATEST},
     delivery::{Arrival, Delivery},
     id::OperationId,
     intent::{InvokeOutcome, PlainInvoke},
@@ -240,7 +241,7 @@ impl State {
         input: Option<Payload>,
     ) -> Result<Arc<str>, Rejection> {
         let start = Start {
-            function: function_arn(function, "$LATEST"),
+            function: function_arn(function, LATEST),
             name: None,
             input,
             config: self.setup.config.clone(),
@@ -548,17 +549,19 @@ fn resolve(
             format!("function not found: {written}; register it with the test kit"),
         ),
         Some(Registered::Plain(_) | Registered::Scripted(_)) => Target::Plain {
-            version: qualifier.unwrap_or("$LATEST").into(),
+            version: qualifier.unwrap_or(LATEST).into(),
+            tenancy: Tenancy::Any,
         },
         Some(Registered::Durable(_)) if qualifier.is_none() => refused(
             error_type::INVALID_PARAMETER,
             format!(
-                "a durable function must be invoked with a qualifier, for example {written}:$LATEST"
+                "a durable function must be invoked with a qualifier, for example {written}:{LATEST}"
             ),
         ),
         Some(Registered::Durable(function)) => Target::Durable {
-            function: function_arn(function.name(), "$LATEST"),
+            function: function_arn(function.name(), LATEST),
             config: config.clone(),
+            tenancy: Tenancy::Any,
         },
     }
 }

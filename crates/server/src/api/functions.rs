@@ -3,12 +3,12 @@
 use super::{Api, Asked, number};
 use crate::{
     answer::{Answered, empty, json},
-    catalogue::{Entry, FunctionConfiguration, LATEST, Members, reference},
+    catalogue::{Entry, FunctionConfiguration, Members, reference},
     error::ApiError,
     route::{AliasAction, FunctionAction, Query},
 };
 use hyper::StatusCode;
-use outlast_core::arn::FunctionReference;
+use outlast_core::arn::{FunctionReference, LATEST};
 use serde_json::{Map, Value, json as value};
 
 /// Items on a page of functions, versions or aliases, whatever more is asked for (as the service).

@@ -12,7 +12,7 @@ use hyper::StatusCode;
 use outlast_core::{
     Code, Start,
     arn::{check_execution_name, check_tenant},
-    id::trace_header,
+    id::{digest128, trace_header, uuid},
     intent::InvokeOutcome,
     limits::{EVENT_INPUT_BYTES_MAX, REQUEST_INPUT_BYTES_MAX, SYNCHRONOUS_TIMEOUT_SECONDS_MAX},
     wire::{DurableConfig, ErrorObject, ExecutionStatus, Payload, error_type},
@@ -74,6 +74,7 @@ impl Api {
         let mut invocation = Invocation::read(asked)?;
         let registered = self.engine.registered(&named.to_string())?;
         invocation.input = invocation.check_input(&asked.body)?;
+        registered.tenancy.check(invocation.tenant.as_deref())?;
         let version = registered.function.version.clone();
         let mut answer = match registered.config.clone() {
             Some(config) => self.invoke_durable(&registered, config, invocation).await?,
@@ -150,8 +151,10 @@ impl Api {
             ));
         }
         let kind = invocation.kind;
+        let id: Arc<str> = uuid(digest128(&[b"plain", &self.engine.random()])).into();
         let call = PlainCall {
             function: registered.function.clone(),
+            id: Some(id.clone()),
             input: invocation.input.unwrap_or_else(|| "{}".into()),
             tenant: invocation.tenant,
             trace: invocation.trace,
@@ -163,7 +166,7 @@ impl Api {
                 self.events.accept(call).await?;
                 Ok(empty(StatusCode::ACCEPTED))
             }
-            Kind::RequestResponse => Ok(match registered.call_plain(call).await {
+            Kind::RequestResponse => Ok(match self.call_plain(&registered, call, &id).await? {
                 InvokeOutcome::Succeeded(result) => succeeded(result, "null"),
                 InvokeOutcome::Failed(error) | InvokeOutcome::Stopped(error) => failed(error),
                 // Said as the service says it to a caller; the other words are for chained invokes.
@@ -172,6 +175,29 @@ impl Api {
                     "Task timed out",
                 )),
             }),
+        }
+    }
+
+    /// Calls an ordinary function for somebody who waits. When the server ends, no worker will ask
+    /// for what still stands in line.
+    async fn call_plain(
+        &self,
+        registered: &Registered,
+        call: PlainCall,
+        id: &str,
+    ) -> Result<InvokeOutcome, ApiError> {
+        let in_vain = async {
+            self.ending().await;
+            if registered.invoker.has_begun(id) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            outcome = registered.call_plain(call) => Ok(outcome),
+            () = in_vain => Err(ApiError::unavailable(
+                "the server ended before a worker asked for the call: no handler has seen it",
+            )),
         }
     }
 }

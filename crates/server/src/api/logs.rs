@@ -3,13 +3,14 @@
 use super::{Api, Asked, number};
 use crate::{
     answer::{Answered, empty, json},
-    catalogue::{LATEST, reference},
+    catalogue::reference,
     error::ApiError,
     host::process::{Line, LineSink as _, Stream},
     logs::{Kept, LINES_MAX},
     route::{LogAction, Query},
 };
 use hyper::StatusCode;
+use outlast_core::arn::LATEST;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -3,10 +3,11 @@
 //! Members that mean something here are checked; the others are kept and echoed, so that a client
 //! reads back what it wrote. Code is accepted and forgotten: hosts have their own.
 
-use super::{Account, LATEST, Stamp};
+use super::{Account, Stamp};
 use crate::error::ApiError;
 use outlast_core::{
-    arn::{Function, FunctionReference},
+    Tenancy,
+    arn::{Function, FunctionReference, LATEST},
     start::check_config,
     wire::DurableConfig,
 };
@@ -89,6 +90,7 @@ impl Members {
 pub struct FunctionConfiguration {
     function: Function,
     durable: Option<DurableConfig>,
+    tenancy: Tenancy,
     timeout_seconds: u32,
     memory_mb: u32,
     /// Everything, as it is stored and shown.
@@ -108,6 +110,13 @@ impl FunctionConfiguration {
             all.remove(member);
         }
         all.retain(|_, value| !value.is_null());
+        // Only here: what is stored is read, whatever it says.
+        let tenancy = all.get("TenancyConfig");
+        if tenancy.is_some() && !per_tenant(tenancy) {
+            return Err(ApiError::invalid(
+                "TenancyConfig: TenantIsolationMode must be PER_TENANT",
+            ));
+        }
         all.insert("FunctionName".into(), (*function.name).into());
         all.entry("PackageType").or_insert_with(|| "Zip".into());
         all.entry("Architectures")
@@ -131,6 +140,11 @@ impl FunctionConfiguration {
                 ("DurableConfig", None, _) => {
                     return Err(ApiError::invalid(
                         "a function is made durable when it is created, not later",
+                    ));
+                }
+                ("TenancyConfig", known, value) if known.as_deref() != Some(&value) => {
+                    return Err(ApiError::invalid(
+                        "whether a function keeps tenants apart is said when it is created, not later",
                     ));
                 }
                 ("DurableConfig", Some(Value::Object(known)), Value::Object(new)) => {
@@ -185,6 +199,11 @@ impl FunctionConfiguration {
     /// Its durable settings; none for an ordinary function.
     pub fn durable_config(&self) -> Option<&DurableConfig> {
         self.durable.as_ref()
+    }
+
+    /// For which tenants it may be invoked.
+    pub fn tenancy(&self) -> Tenancy {
+        self.tenancy
     }
 
     /// Seconds one invocation may take.
@@ -263,6 +282,10 @@ impl FunctionConfiguration {
                 "the name of a durable function must not contain a dot",
             ));
         }
+        let tenancy = match per_tenant(members.0.get("TenancyConfig")) {
+            true => Tenancy::PerTenant,
+            false => Tenancy::Shared,
+        };
         let timeout_seconds =
             members.number("Timeout", TIMEOUT_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX)?;
         let memory_mb = members.number("MemorySize", MEMORY_MB_MIN, MEMORY_MB_MAX)?;
@@ -272,6 +295,7 @@ impl FunctionConfiguration {
         Ok(Self {
             function,
             durable,
+            tenancy,
             timeout_seconds,
             memory_mb,
             members,
@@ -327,6 +351,12 @@ fn function(members: &Members, account: &Account) -> Result<Function, ApiError> 
         name: name.name.into(),
         version: LATEST.into(),
     })
+}
+
+/// Whether a function says that it keeps tenants apart.
+fn per_tenant(config: Option<&Value>) -> bool {
+    let mode = config.and_then(|config| config.get("TenantIsolationMode"));
+    mode.and_then(Value::as_str) == Some("PER_TENANT")
 }
 
 /// Layers are written as ARNs and read as objects.

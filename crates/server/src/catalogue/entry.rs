@@ -1,8 +1,9 @@
 //! One function with its versions and aliases, and what can be done to them. Pure: whoever changes
 //! a function stores what comes out.
 
-use super::{FunctionConfiguration, LATEST, Members, Stamp};
+use super::{FunctionConfiguration, Members, Stamp};
 use crate::error::ApiError;
+use outlast_core::arn::LATEST;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};

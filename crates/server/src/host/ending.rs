@@ -4,7 +4,6 @@ use bytes::Bytes;
 use outlast_core::{
     Outcome,
     intent::InvokeOutcome,
-    limits::PAYLOAD_BYTES_MAX,
     wire::{ErrorObject, error_type},
 };
 use std::time::Duration;
@@ -57,7 +56,8 @@ impl Ending {
         }
     }
 
-    /// What it means for the chained invoke of a plain function, which is called once.
+    /// What it means for a call of a plain function, which is called once. How much of a result an
+    /// execution may keep is for the core to say: whoever waits on a connection gets all of it.
     pub(crate) fn plain(self) -> InvokeOutcome {
         match self {
             Self::Answered(body) => answered(&body),
@@ -75,12 +75,6 @@ fn answered(body: &[u8]) -> InvokeOutcome {
             ..ErrorObject::default()
         })
     };
-    if body.len() > PAYLOAD_BYTES_MAX {
-        return refused(format!(
-            "the result has {} bytes, {PAYLOAD_BYTES_MAX} are allowed",
-            body.len()
-        ));
-    }
     match std::str::from_utf8(body) {
         Ok("") => InvokeOutcome::Succeeded(None),
         Ok(text) => InvokeOutcome::Succeeded(Some(text.into())),
@@ -93,17 +87,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_result_is_bounded_and_is_text() {
-        let of = |bytes: usize| Ending::Answered(vec![b'a'; bytes].into()).plain();
-        assert_eq!(of(0), InvokeOutcome::Succeeded(None));
-        for (bytes, fits) in [
-            (PAYLOAD_BYTES_MAX - 1, true),
-            (PAYLOAD_BYTES_MAX, true),
-            (PAYLOAD_BYTES_MAX + 1, false),
-        ] {
-            let succeeded = matches!(of(bytes), InvokeOutcome::Succeeded(Some(_)));
-            assert_eq!(succeeded, fits, "{bytes}");
-        }
+    fn a_plain_result_is_text_or_nothing() {
+        let of = |body: &'static str| Ending::Answered(body.into()).plain();
+        assert_eq!(of(""), InvokeOutcome::Succeeded(None));
+        assert_eq!(of("a"), InvokeOutcome::Succeeded(Some("a".into())));
         let invalid = Ending::Answered(Bytes::from_static(b"\xff")).plain();
         let InvokeOutcome::Failed(error) = invalid else {
             panic!("{invalid:?}")

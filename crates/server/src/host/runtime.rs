@@ -452,15 +452,15 @@ impl Invoker for RuntimeHost {
 
     fn invoke_plain(&self, call: PlainCall) -> BoxFuture<'_, InvokeOutcome> {
         Box::pin(async move {
-            let random = self.random.bytes();
+            let fresh = || uuid(digest128(&[b"plain", &self.random.bytes()])).into();
             let call = NewCall {
-                id: uuid(digest128(&[b"plain", &random])).into(),
+                id: call.id.unwrap_or_else(fresh),
                 body: Bytes::copy_from_slice(call.input.as_bytes()),
                 tenant: call.tenant.map(Into::into),
                 trace: call.trace.map(Into::into),
                 client_context: call.client_context.map(|context| readable(&context.into())),
             };
-            // It is called once: whoever made the call repeats it, if anybody does.
+            // It is called once: whoever made the call repeats it or takes it back, if anybody does.
             self.call(call, std::future::pending()).await.plain()
         })
     }

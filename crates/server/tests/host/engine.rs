@@ -2,7 +2,7 @@
 
 use crate::stand::{Client, LONG, function, host, kept, spawn};
 use outlast_core::{
-    Start,
+    Start, Tenancy,
     limits::Quotas,
     schedule::Share,
     wire::{DurableConfig, ExecutionStatus},
@@ -41,6 +41,7 @@ async fn engine(host: &Arc<RuntimeHost>) -> Engine {
     engine.register(Registered {
         function: function(),
         config: Some(config()),
+        tenancy: Tenancy::Any,
         // The host counts.
         timeout: None,
         share: Share::default(),

@@ -95,6 +95,7 @@ pub(crate) fn call(id: &str) -> Call {
 
 pub(crate) fn plain(input: &str) -> PlainCall {
     PlainCall {
+        id: None,
         function: function(),
         input: input.into(),
         tenant: None,

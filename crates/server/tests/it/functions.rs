@@ -19,7 +19,7 @@ async fn create(home: &Home) -> Value {
         "Role": "arn:aws:iam::000000000000:role/r", "Code": {"ZipFile": "UEs="},
         "Timeout": 30, "MemorySize": 256, "Environment": {"Variables": {"A": "1"}},
         "DurableConfig": {"ExecutionTimeout": 60, "RetentionPeriodInDays": 2},
-        "TenancyConfig": {"TenantIsolationMode": "PER_TENANT"}, "Tags": {"team": "x"},
+        "Tags": {"team": "x"},
         "Layers": ["arn:layer"], "Greeting": "hello",
     });
     home.post(FUNCTIONS, request).await.ok(201)
@@ -34,10 +34,6 @@ async fn a_function_is_created_shown_and_deleted() {
     assert_eq!(created["State"], "Active");
     assert_eq!(created["Handler"], "app.handler");
     assert_eq!(created["Environment"]["Variables"]["A"], "1");
-    assert_eq!(
-        created["TenancyConfig"]["TenantIsolationMode"],
-        "PER_TENANT"
-    );
     assert_eq!(created["DurableConfig"]["RetentionPeriodInDays"], 2);
     assert_eq!(created["Layers"][0]["Arn"], "arn:layer");
     assert!(created.get("Code").is_none() && created.get("Tags").is_none());
@@ -96,6 +92,27 @@ async fn an_update_changes_what_it_names() {
     let durable = json!({"DurableConfig": {"ExecutionTimeout": 90}});
     let reply = home.put(&path("plain/configuration"), durable).await;
     reply.refused(400, "InvalidParameterValueException");
+}
+
+#[tokio::test]
+async fn whether_tenants_are_kept_apart_is_said_once() {
+    let home = Home::empty().await;
+    let per_tenant = json!({"TenantIsolationMode": "PER_TENANT"});
+    for (name, config) in [("apart", per_tenant.clone()), ("shared", Value::Null)] {
+        let request = json!({"FunctionName": name, "TenancyConfig": config});
+        let created = home.post(FUNCTIONS, request).await.ok(201);
+        assert_eq!(created["TenancyConfig"], config);
+    }
+    for wrong in [json!({}), json!({"TenantIsolationMode": "NONE"}), json!(1)] {
+        let request = json!({"FunctionName": "other", "TenancyConfig": wrong});
+        let reply = home.post(FUNCTIONS, request).await;
+        reply.refused(400, "InvalidParameterValueException");
+    }
+    let update = json!({"TenancyConfig": per_tenant, "Timeout": 9});
+    let same = home.put(&path("apart/configuration"), update.clone()).await;
+    assert_eq!(same.ok(200)["TenancyConfig"], per_tenant);
+    let other = home.put(&path("shared/configuration"), update).await;
+    other.refused(400, "InvalidParameterValueException");
 }
 
 #[tokio::test]

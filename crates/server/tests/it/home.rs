@@ -59,6 +59,15 @@ impl Home {
         home
     }
 
+    /// The functions `play-for` and `plain-for`, which keep tenants apart.
+    pub(crate) async fn configure_tenants(&self) {
+        let tenancy = json!({"TenantIsolationMode": "PER_TENANT"});
+        let durable = json!({"DurableConfig": {"ExecutionTimeout": 600}, "TenancyConfig": tenancy});
+        self.configure("play-for", durable).await;
+        let plain = json!({"Timeout": 2, "TenancyConfig": tenancy});
+        self.configure("plain-for", plain).await;
+    }
+
     pub(crate) async fn on(store: Arc<MemoryStore>, options: Options) -> Self {
         Self::guarded(store, options, Access::open(), None).await
     }
@@ -84,6 +93,13 @@ impl Home {
         let scripts = Scripts::default();
         let hosts = Arc::new(scripts.clone());
         Self::made_of(store, options, (access, tls), (scripts, hosts)).await
+    }
+
+    /// The same without functions, with these hosts.
+    pub(crate) async fn guarded_hosts(hosts: Arc<dyn Hosts>, access: Access) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let scripts = Scripts::default();
+        Self::made_of(store, Options::default(), (access, None), (scripts, hosts)).await
     }
 
     async fn made_of(

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
-fn hosting() -> Arc<Hosting> {
+pub(crate) fn hosting() -> Arc<Hosting> {
     Arc::new(Hosting::new(Parts {
         clock: Arc::new(EngineClock::tokio()),
         random: Arc::new(Seeded::new(3)),
@@ -258,6 +258,28 @@ async fn why_says_that_there_is_no_worker() {
         .await;
     };
     why("waits for a worker that serves lonely:$LATEST").await;
+    // One that is stopped while it stands in line waits for nobody.
+    let other = home.invoke("lonely:$LATEST", &event, "5".into()).await;
+    let other = other.header("x-amz-durable-execution-arn").unwrap();
+    let path = format!("/outlast/v1/executions/{}/why", other.replace('/', "%2F"));
+    home.eventually(async || {
+        let why = home.get(&path).await.ok(200)["Why"].clone();
+        why.as_str()
+            .unwrap()
+            .contains("waits for a worker")
+            .then_some(())
+    })
+    .await;
+    let stop = format!(
+        "/2025-12-01/durable-executions/{}/stop",
+        other.replace('/', "%2F")
+    );
+    home.post(&stop, "{}").await.ok(200);
+    let why_ended = home.get(&path).await.ok(200)["Why"].clone();
+    assert!(
+        why_ended.as_str().unwrap().contains("stopped"),
+        "{why_ended}"
+    );
     let mut line = home.client.line().await;
     let next = "/functions/lonely/2018-06-01/runtime/invocation/next";
     line.send(Method::GET, next, &[], "").await;
@@ -331,6 +353,17 @@ async fn the_end_waits_for_nobody_who_only_waits_for_news() {
     };
     let runtime = tokio::runtime::Handle::current();
     let (asking, living) = (runtime.spawn(asking), runtime.spawn(living));
+    home.configure("lonely", json!({"Timeout": 60})).await;
+    let lonely = async move {
+        let path = "/2015-03-31/functions/lonely/invocations";
+        client.post(path, "1").await
+    };
+    let lonely = runtime.spawn(lonely);
+    home.eventually(async || {
+        let host = hosting.runtimes().get("lonely", "$LATEST")?;
+        (host.backlog().waiting == 1).then_some(())
+    })
+    .await;
     home.eventually(async || {
         let host = hosting.runtimes().get("g", "$LATEST")?;
         (host.backlog().asking == 1).then_some(())
@@ -342,5 +375,7 @@ async fn the_end_waits_for_nobody_who_only_waits_for_news() {
     assert_eq!(asking.await.unwrap().status, 503);
     home.close().await;
     living.await.unwrap().refused(503, "ServiceException");
+    let told = lonely.await.unwrap().refused(503, "ServiceException");
+    assert!(told.contains("no handler has seen it"), "{told}");
     assert!(begun.elapsed() < Duration::from_secs(5), "{begun:?}");
 }

@@ -7,6 +7,7 @@ use outlast_server::Options;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
+const WAITING: (&str, &str) = ("x-amz-invocation-type", "RequestResponse");
 const EVENT: (&str, &str) = ("x-amz-invocation-type", "Event");
 const DRY_RUN: (&str, &str) = ("x-amz-invocation-type", "DryRun");
 const ARN: &str = "x-amz-durable-execution-arn";
@@ -255,6 +256,78 @@ async fn wrong_headers_are_refused_and_start_nothing() {
 }
 
 #[tokio::test]
+async fn a_function_is_invoked_for_a_tenant_if_it_keeps_them_apart_and_not_otherwise() {
+    let home = Home::new().await;
+    home.configure_tenants().await;
+    let blue = ("x-amz-tenant-id", "blue");
+    let invalid = "InvalidParameterValueException";
+    for kind in [WAITING, EVENT, DRY_RUN] {
+        for (with, without) in [("play-for:$LATEST", "play:$LATEST"), ("plain-for", "plain")] {
+            let script = || match with.starts_with("play") {
+                true => "[]".to_owned(),
+                false => "{}".to_owned(),
+            };
+            let refused = home.invoke(with, &[kind], script()).await;
+            refused.refused(400, invalid);
+            let refused = home.invoke(without, &[kind, blue], script()).await;
+            refused.refused(400, invalid);
+            let taken = home.invoke(with, &[kind, blue], script()).await;
+            assert!(taken.status.is_success(), "{with} {kind:?}");
+        }
+    }
+    for function in ["play", "plain"] {
+        let path = format!("/2025-12-01/functions/{function}/durable-executions");
+        let list = home.get(&path).await.ok(200);
+        assert_eq!(list["DurableExecutions"], json!([]), "{function}");
+    }
+}
+
+#[tokio::test]
+async fn a_chained_invoke_hands_its_tenant_on_to_whom_it_means_something() {
+    let home = Home::new().await;
+    home.configure_tenants().await;
+    let blue = ("x-amz-tenant-id", "blue");
+    let invoke = |function: &str, tenant: Option<&str>| {
+        let mut call = json!({"invoke": function, "payload": {"return": 1}});
+        if function.starts_with("play") {
+            call["payload"] = json!([{"return": 1}]);
+        }
+        if let Some(tenant) = tenant {
+            call["tenant"] = json!(tenant);
+        }
+        json!([call]).to_string()
+    };
+    let invoked = async |parent: &str, script: String| match parent {
+        "play:$LATEST" => home.invoke(parent, &[], script).await,
+        _ => home.invoke(parent, &[blue], script).await,
+    };
+    for (parent, target, named, expected) in [
+        ("play-for:$LATEST", "play-for:$LATEST", None, Some("blue")),
+        ("play-for:$LATEST", "plain-for", Some("red"), Some("red")),
+        ("play-for:$LATEST", "plain", None, None),
+        ("play:$LATEST", "plain-for", Some("red"), Some("red")),
+    ] {
+        home.scripts.calls.lock().unwrap().clear();
+        let reply = invoked(parent, invoke(target, named)).await;
+        reply.ok(200);
+        let calls = home.scripts.calls.lock().unwrap().clone();
+        assert_eq!(calls[1]["tenant"], json!(expected), "{parent} {target}");
+    }
+    for (parent, target, named) in [
+        ("play:$LATEST", "plain-for", None),
+        ("play:$LATEST", "play-for:$LATEST", None),
+        ("play-for:$LATEST", "plain", Some("red")),
+        ("play:$LATEST", "play:$LATEST", Some("red")),
+    ] {
+        let reply = invoked(parent, invoke(target, named)).await;
+        let arn = reply.header(ARN).unwrap();
+        let failed = home.event(arn, "ChainedInvokeFailed").await;
+        let error = &failed["ChainedInvokeFailedDetails"]["Error"]["Payload"]["ErrorType"];
+        assert_eq!(error, "InvalidParameterValueException", "{parent} {target}");
+    }
+}
+
+#[tokio::test]
 async fn tenant_trace_and_client_context_reach_the_handler() {
     let home = Home::new().await;
     let headers = [
@@ -262,12 +335,18 @@ async fn tenant_trace_and_client_context_reach_the_handler() {
         ("x-amzn-trace-id", "Root=1-2-3"),
         ("x-amz-client-context", "e30="),
     ];
-    let arn = home.play(&headers, json!([{"return": 1}])).await;
+    home.configure_tenants().await;
+    let play = async |headers: &[(&str, &str)], script: Value| {
+        let script = script.to_string();
+        home.invoke("play-for:$LATEST", headers, script).await
+    };
+    let arn = play(&headers, json!([{"return": 1}])).await;
     let arn = arn.header(ARN).unwrap().to_owned();
-    home.play(&[&headers[..], &[EVENT]].concat(), json!([{"return": 2}]))
+    play(&[&headers[..], &[EVENT]].concat(), json!([{"return": 2}]))
         .await
         .ok(202);
-    home.invoke("plain", &headers, "{}".into()).await.ok(200);
+    let plain = home.invoke("plain-for", &headers, "{}".into()).await;
+    plain.ok(200);
     let calls = home
         .eventually(async || {
             let calls = home.scripts.calls.lock().unwrap().clone();
@@ -468,8 +547,10 @@ fn kept(home: &Home) -> Value {
 async fn a_call_that_was_accepted_is_made_again_after_a_crash() {
     let home = Home::new().await;
     let tenant = ("x-amz-tenant-id", "blue");
+    home.configure_tenants().await;
     let hang = r#"{"hang": 1}"#.to_owned();
-    home.invoke("plain", &[EVENT, tenant], hang).await.ok(202);
+    let accepted = home.invoke("plain-for", &[EVENT, tenant], hang).await;
+    accepted.ok(202);
     called(&home, 1).await;
     let store = Arc::new(home.store.crash());
     home.engine.abandon();

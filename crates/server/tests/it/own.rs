@@ -230,6 +230,32 @@ async fn lines_are_kept_within_their_bounds() {
 }
 
 #[tokio::test]
+async fn executions_that_run_are_counted_after_a_crash_too() {
+    let home = Home::new().await;
+    let running = async |home: &Home, count: u32| {
+        let line = format!("outlast_executions_running {count}");
+        home.eventually(async || {
+            let metrics = home.get("/metrics").await;
+            metrics.text().lines().any(|it| it == line).then_some(())
+        })
+        .await;
+    };
+    let mut arn = String::new();
+    for _ in 0..3 {
+        arn = home.start(json!([{"wait": 500}])).await;
+    }
+    home.play(&[], json!([{"return": 1}])).await.ok(200);
+    running(&home, 3).await;
+    let store = std::sync::Arc::new(home.store.crash());
+    home.engine.abandon();
+    let home = Home::on(store, outlast_server::Options::default()).await;
+    running(&home, 3).await;
+    let stop = crate::home::execution(&arn, "/stop");
+    home.post(&stop, "").await.ok(200);
+    running(&home, 2).await;
+}
+
+#[tokio::test]
 async fn metrics_count_executions_by_their_end_and_every_name_is_documented() {
     let home = Home::new().await;
     home.play(&[], json!([{"return": 1}])).await.ok(200);
@@ -242,11 +268,14 @@ async fn metrics_count_executions_by_their_end_and_every_name_is_documented() {
         .eventually(async || {
             let metrics = home.get("/metrics").await;
             let running = "outlast_function_invocations{function=\"play\",version=\"$LATEST\"} 1";
-            metrics.text().contains(running).then_some(metrics)
+            let counted = metrics.text().contains("outlast_executions_running");
+            (counted && metrics.text().contains(running)).then_some(metrics)
         })
         .await;
     for line in [
         "outlast_executions_started_total 4",
+        "outlast_executions_running 1",
+        "outlast_function_executions_running{function=\"play\",version=\"$LATEST\"} 1",
         "outlast_executions_ended_total{status=\"SUCCEEDED\"} 1",
         "outlast_executions_ended_total{status=\"FAILED\"} 1",
         "outlast_executions_ended_total{status=\"TIMED_OUT\"} 0",

@@ -2,7 +2,7 @@
 //! checkpoints over HTTP as any SDK would.
 //!
 //! The input is a list of operations: `{"step": VALUE}`, `{"wait": SECONDS}`,
-//! `{"callback": OPTIONS}`, `{"signal": NAME}`, `{"invoke": FUNCTION, "payload": VALUE}`,
+//! `{"callback": OPTIONS}`, `{"signal": NAME}`, `{"invoke": FUNCTION, "payload": VALUE}` (and `"tenant"`),
 //! `{"poll": SECONDS}` (a callback that the handler waits for without suspending),
 //! `{"return": VALUE}`, `{"fail": MESSAGE}`, `{"raise": MESSAGE}`, `{"hang": true}`.
 
@@ -238,7 +238,11 @@ fn updates(id: &str, line: &Value) -> Value {
         put("Name", name.clone());
     } else if let Some(function) = line.get("invoke") {
         put("Type", "CHAINED_INVOKE".into());
-        put("ChainedInvokeOptions", json!({"FunctionName": function}));
+        let mut options = json!({"FunctionName": function});
+        if let Some(tenant) = line.get("tenant") {
+            options["TenantId"] = tenant.clone();
+        }
+        put("ChainedInvokeOptions", options);
         put("Payload", line["payload"].to_string().into());
     }
     json!([update])

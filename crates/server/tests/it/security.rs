@@ -3,6 +3,7 @@
 use crate::{
     client::Client,
     home::{Home, execution},
+    hosting::hosting,
 };
 use hyper::{HeaderMap, Method, header::HeaderValue};
 use outlast_core::time::Timestamp;
@@ -13,6 +14,7 @@ use outlast_engine::{
 use outlast_server::{
     Options,
     auth::{Access, Callbacks, Credentials, KeyPair, Role},
+    host::ANSWER_BYTES_MAX,
     operation::{OPERATIONS, Operation},
     route::route,
     secret::Secret,
@@ -249,22 +251,81 @@ async fn open_callbacks_need_no_more_than_their_id() {
     reply.refused(403, "MissingAuthenticationTokenException");
 }
 
+/// Asks, signed for a body that may be another.
+async fn ask_signed(
+    client: Client,
+    id: &str,
+    (method, path): (Method, &str),
+    body: &str,
+    sent: String,
+) -> crate::client::Reply {
+    let message = Message {
+        method: &method,
+        path,
+        query: "",
+        body: body.as_bytes(),
+    };
+    let headers = signed(id, SECRET, &message, WallClock.now());
+    let headers: Vec<(&str, &str)> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    client.send(method.clone(), path, &headers, sent).await
+}
+
+#[tokio::test]
+async fn a_signed_answer_that_is_too_large_ends_its_call() {
+    let home = Home::guarded_hosts(hosting(), access(Callbacks::Closed)).await;
+    home.configure("big", json!({"Timeout": 60})).await;
+    let client = home.client;
+    let ask = async |id: &str, method: Method, path: &str, body: String| {
+        ask_signed(client, id, (method, path), &body.clone(), body).await
+    };
+    let mut sizes = vec![ANSWER_BYTES_MAX, ANSWER_BYTES_MAX + 1];
+    // More than any other request may have.
+    sizes.push(Options::default().body_bytes_max + 1);
+    for bytes in sizes {
+        let fits = bytes <= ANSWER_BYTES_MAX;
+        let called = ask(
+            "operator",
+            Method::POST,
+            "/2015-03-31/functions/big/invocations",
+            "1".to_owned(),
+        );
+        let working = async {
+            let base = "/functions/big/2018-06-01/runtime/invocation";
+            let next = ask(
+                "worker",
+                Method::GET,
+                &format!("{base}/next"),
+                String::new(),
+            )
+            .await;
+            let id = next.header("lambda-runtime-aws-request-id").unwrap();
+            let path = format!("{base}/{id}/response");
+            let large = format!("\"{}\"", "x".repeat(bytes - 2));
+            // A forged one ends nothing.
+            let forged = (Method::POST, path.as_str());
+            let forged = ask_signed(client, "worker", forged, "1", large.clone()).await;
+            forged.refused(403, "InvalidSignatureException");
+            ask("worker", Method::POST, &path, large).await
+        };
+        let (called, reported) = tokio::join!(called, working);
+        assert_eq!(reported.status, if fits { 202 } else { 413 }, "{bytes}");
+        let error = called.header("x-amz-function-error");
+        assert_eq!(error.is_none(), fits, "{bytes}");
+        if !fits {
+            let error = called.ok(200);
+            assert_eq!(error["errorType"], "Function.ResponseSizeTooLarge");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_worker_may_sign_what_it_asks_and_what_it_reports() {
     let home = guarded(Callbacks::Closed).await;
     let ask = async |id: &str, method: Method, path: &str, body: &str, sent: &'static str| {
-        let message = Message {
-            method: &method,
-            path,
-            query: "",
-            body: body.as_bytes(),
-        };
-        let headers = signed(id, SECRET, &message, WallClock.now());
-        let headers: Vec<(&str, &str)> = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        home.send(method.clone(), path, &headers, sent).await
+        ask_signed(home.client, id, (method, path), body, sent.to_owned()).await
     };
     let next = "/functions/none/2018-06-01/runtime/invocation/next";
     let reply = ask("worker", Method::GET, next, "", "").await;

@@ -2,7 +2,7 @@
 
 use crate::model::{Batch, Expected, Model};
 use outlast_core::{
-    Code, Outcome, Start,
+    Code, Outcome, Start, Tenancy,
     arn::{ExecutionId, Function},
     random::SplitMix64,
     schedule::Share,
@@ -521,6 +521,7 @@ async fn open(
     engine.register(Registered {
         function: function(),
         config: Some(config()),
+        tenancy: Tenancy::Any,
         timeout: None,
         share: Share::default(),
         invoker: Arc::new(Host(sender)),

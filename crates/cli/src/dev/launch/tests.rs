@@ -17,6 +17,7 @@ fn definition(code: &Path, runtime: &str) -> Definition {
             execution_timeout_seconds: 60,
             retention_days: None,
         }),
+        per_tenant: false,
         aliases: Vec::new(),
     }
 }
