@@ -7,7 +7,7 @@ use crate::{
 };
 use outlast_core::{Execution, arn::ExecutionId, wire::ExecutionStatus};
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -125,8 +125,8 @@ impl Counts {
 #[derive(Debug)]
 enum Population {
     Counting {
-        started: HashMap<ExecutionId, NameAndVersion>,
-        ended: HashSet<ExecutionId>,
+        started: BTreeMap<ExecutionId, NameAndVersion>,
+        ended: BTreeSet<ExecutionId>,
     },
     Counted(BTreeMap<NameAndVersion, i64>),
 }
@@ -134,8 +134,8 @@ enum Population {
 impl Default for Population {
     fn default() -> Self {
         Self::Counting {
-            started: HashMap::new(),
-            ended: HashSet::new(),
+            started: BTreeMap::new(),
+            ended: BTreeSet::new(),
         }
     }
 }
@@ -156,7 +156,7 @@ impl Population {
     }
 
     /// Takes up those that were found to run while single ones were kept.
-    fn found(&mut self, mut found: HashMap<ExecutionId, NameAndVersion>) {
+    fn found(&mut self, mut found: BTreeMap<ExecutionId, NameAndVersion>) {
         let Self::Counting { started, ended } = self else {
             return;
         };
@@ -183,7 +183,7 @@ fn change(counted: &mut BTreeMap<NameAndVersion, i64>, function: NameAndVersion,
 impl Inner {
     /// Counts what runs in the store; others go on meanwhile.
     pub(crate) async fn count_running(&self) {
-        let mut found = HashMap::new();
+        let mut found = BTreeMap::new();
         let mut query = Query {
             statuses: vec![ExecutionStatus::Running],
             max: PAGE,
