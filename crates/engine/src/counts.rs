@@ -1,9 +1,9 @@
 //! What has become of executions since the engine was opened, and how many run, counted.
 
 use crate::{
-    engine::{Inner, lock},
+    engine::{Engine, Inner, lock},
     function::{NameAndVersion, lane},
-    store::Query,
+    store::{Query, StoreError},
 };
 use outlast_core::{Execution, arn::ExecutionId, wire::ExecutionStatus};
 use std::{
@@ -92,7 +92,7 @@ impl Counts {
     /// How many run, by function version; nothing until those of before have been counted.
     pub(crate) fn running(&self) -> Option<Vec<Running>> {
         let counted = match &*lock(&self.running) {
-            Population::Counting { .. } => return None,
+            Population::Unknown | Population::Counting { .. } => return None,
             Population::Counted(counted) => counted.clone(),
         };
         let running = counted.into_iter().map(|((function, version), count)| {
@@ -122,8 +122,11 @@ impl Counts {
 ///
 /// A restart finds executions that only the store knows, and reading all of them takes a while in
 /// which others start and end. Until then single ones are kept, so that none counts twice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Population {
+    /// Nobody has asked, or the store could not be read.
+    #[default]
+    Unknown,
     Counting {
         started: BTreeMap<ExecutionId, NameAndVersion>,
         ended: BTreeSet<ExecutionId>,
@@ -131,18 +134,17 @@ enum Population {
     Counted(BTreeMap<NameAndVersion, i64>),
 }
 
-impl Default for Population {
-    fn default() -> Self {
+impl Population {
+    fn counting() -> Self {
         Self::Counting {
             started: BTreeMap::new(),
             ended: BTreeSet::new(),
         }
     }
-}
 
-impl Population {
     fn add(&mut self, execution: ExecutionId, function: NameAndVersion) {
         match self {
+            Self::Unknown => {}
             Self::Counting { started, .. } => drop(started.insert(execution, function)),
             Self::Counted(counted) => change(counted, function, 1),
         }
@@ -150,6 +152,7 @@ impl Population {
 
     fn remove(&mut self, execution: ExecutionId, function: NameAndVersion) {
         match self {
+            Self::Unknown => {}
             Self::Counting { ended, .. } => drop(ended.insert(execution)),
             Self::Counted(counted) => change(counted, function, -1),
         }
@@ -180,30 +183,47 @@ fn change(counted: &mut BTreeMap<NameAndVersion, i64>, function: NameAndVersion,
     }
 }
 
+impl Engine {
+    /// From now on, [`Health::running`] tells how many executions have not ended. Those that are
+    /// there are read once, a page at a time; others start and end meanwhile.
+    pub async fn count_running(&self) {
+        let running = &self.inner.counts.running;
+        *lock(running) = Population::counting();
+        match self.inner.found_running().await {
+            Ok(found) => lock(running).found(found),
+            // A number would be wrong; what cannot be read is said by whoever needs it.
+            Err(_) => *lock(running) = Population::Unknown,
+        }
+    }
+}
+
 impl Inner {
-    /// Counts what runs in the store; others go on meanwhile.
-    pub(crate) async fn count_running(&self) {
+    async fn found_running(&self) -> Result<BTreeMap<ExecutionId, NameAndVersion>, StoreError> {
         let mut found = BTreeMap::new();
         let mut query = Query {
             statuses: vec![ExecutionStatus::Running],
             max: PAGE,
             ..Query::default()
         };
+        // There may be millions of executions; their functions are few.
+        let mut functions = BTreeSet::<NameAndVersion>::new();
         loop {
-            // What cannot be read is said by whoever needs it; a number would be wrong.
-            let Ok(page) = self.store.list(&query) else {
-                return;
-            };
+            let page = self.store.list(&query)?;
             let Some((last, head)) = page.last() else {
-                break;
+                return Ok(found);
             };
             query.after = Some((head.started, *last));
             for (execution, head) in page {
-                found.insert(execution, (head.function, head.function_version));
+                let function = (head.function, head.function_version);
+                let known = functions.get(&function).cloned();
+                let function = known.unwrap_or_else(|| {
+                    functions.insert(function.clone());
+                    function
+                });
+                found.insert(execution, function);
             }
             tokio::task::yield_now().await;
         }
-        lock(&self.counts.running).found(found);
     }
 }
 
@@ -215,7 +235,7 @@ mod tests {
     fn nobody_counts_twice_who_starts_or_ends_while_others_are_counted() {
         let id = |bits: u128| ExecutionId::from_bits(bits);
         let of = |name: &str| -> NameAndVersion { (name.into(), "1".into()) };
-        let mut population = Population::default();
+        let mut population = Population::counting();
         // 1 and 2 were there before; 3 and 4 start, and of each pair one ends.
         population.add(id(3), of("new"));
         population.add(id(4), of("new"));
@@ -226,7 +246,7 @@ mod tests {
         population.found(found.collect());
         let counted = |population: &Population| match population {
             Population::Counted(counted) => counted.clone(),
-            Population::Counting { .. } => panic!("still counting"),
+            Population::Unknown | Population::Counting { .. } => panic!("not counted"),
         };
         let expected = BTreeMap::from([(of("new"), 1), (of("old"), 1)]);
         assert_eq!(counted(&population), expected);

@@ -264,7 +264,7 @@ impl Engine {
     /// engine stops. Handlers run as tasks of the runtime the engine was opened on.
     pub async fn run(&self) {
         self.inner.recover_all().await;
-        tokio::join!(self.inner.count_running(), self.inner.keep_awake());
+        self.inner.keep_awake().await;
     }
 
     /// Starts an execution, or finds the one that an equal start created before. It goes on if

@@ -78,8 +78,8 @@ pub struct Health {
     pub invocations: usize,
     /// The function versions that executions wait for or run in.
     pub lanes: Vec<Lane>,
-    /// The executions that have not ended, by function version; nothing while those that the engine
-    /// found are still being counted.
+    /// The executions that have not ended, by function version, if [`Engine::count_running`] has
+    /// counted them.
     pub running: Option<Vec<Running>>,
     /// How long ago the execution that waits the longest to be looked at should have been.
     pub wake_lag_ms: u64,

@@ -104,6 +104,10 @@ impl Api {
         }
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Takes up what an earlier life of the server promised.
     pub(crate) async fn begin(&self) {
         if let Err(error) = self.events.resume().await {

@@ -139,6 +139,12 @@ impl Server {
     /// requests in flight the grace period to finish.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         self.api.begin().await;
+        // Ends with this.
+        let mut counting = JoinSet::new();
+        counting.spawn({
+            let engine = self.api.engine().clone();
+            async move { engine.count_running().await }
+        });
         let places = Arc::new(Semaphore::new(self.options.connections_max));
         let (end, ending) = watch::channel(());
         let mut connections = JoinSet::new();
