@@ -143,7 +143,7 @@ run_java() {
   needs_java
   mkdir -p "$store/java"
   cp -r "$here"/java/. "$store/java"
-  mvn --quiet --batch-mode --file "$store/java" package dependency:copy-dependencies
+  mvn --quiet --batch-mode -Dstyle.color=never --file "$store/java" package dependency:copy-dependencies
   # Not those that need many processes: a Java machine takes seconds to warm up.
   drive none handlers.py java "$store/java" runtime-interface-client \
     everything failure waiting_for_the_end
