@@ -206,6 +206,10 @@ impl Inner {
 
     /// The invocation whose handler nobody has called yet, and the function it is of.
     pub(crate) fn unbegun<'a>(&self, execution: &'a Execution) -> Option<(&'a str, &'a Function)> {
+        // One that was stopped meanwhile has an answer of its own.
+        if execution.status().is_terminal() {
+            return None;
+        }
         let invocation = execution.invocation()?;
         let function = &execution.profile().arn.function;
         let registry = read(&self.registry);

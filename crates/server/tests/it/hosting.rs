@@ -262,6 +262,30 @@ async fn why_says_that_there_is_no_worker() {
 }
 
 #[tokio::test]
+async fn why_says_that_an_execution_was_stopped_before_a_worker_came() {
+    let home = Home::hosted(hosting()).await;
+    let config = json!({"DurableConfig": {"ExecutionTimeout": 600}});
+    home.configure("lonely", config).await;
+    let event = [("x-amz-invocation-type", "Event")];
+    let started = home.invoke("lonely:$LATEST", &event, "5".into()).await;
+    let arn = started.header("x-amz-durable-execution-arn").unwrap();
+    let arn = arn.replace('/', "%2F");
+    let path = format!("/outlast/v1/executions/{arn}/why");
+    home.eventually(async || {
+        let why = home.get(&path).await.ok(200)["Why"].clone();
+        why.as_str()
+            .unwrap()
+            .contains("waits for a worker")
+            .then_some(())
+    })
+    .await;
+    let stop = format!("/2025-12-01/durable-executions/{arn}/stop");
+    home.post(&stop, "{}").await.ok(200);
+    let why = home.get(&path).await.ok(200)["Why"].clone();
+    assert!(why.as_str().unwrap().contains("was stopped"), "{why}");
+}
+
+#[tokio::test]
 async fn a_workers_connection_may_be_idle_while_its_handler_runs_and_others_may_not() {
     let options = Options {
         header_timeout: Duration::from_millis(100),
