@@ -20,7 +20,8 @@ from stand import Dev, until  # noqa: E402
 # What is another in every run, or only a place in somebody's program.
 PASSING = {
     "EventTimestamp", "EventId", "StartTimestamp", "EndTimestamp", "ScheduledEndTimestamp", "RequestId",
-    "CallbackId", "DurableExecutionArn", "StackTrace", "Stack", "Truncated", "ExecutedVersion", "ExecutionTimeout", "Seed",
+    "CallbackId", "DurableExecutionArn", "StackTrace", "Stack", "Truncated", "ExecutedVersion", "ExecutionTimeout",
+    "Seed",
     # Of a text that may have a runner's own words in it.
     "Length",
 }
@@ -160,7 +161,8 @@ def is_sequential(body):
 
 
 def order(events):
-    return [f"{event['EventType']} {event.get('Name')}" for event in events if not event["EventType"].startswith("Execution")]
+    inside = [event for event in events if not event["EventType"].startswith("Execution")]
+    return [f"{event['EventType']} {event.get('Name')}" for event in inside]
 
 
 def attempts(events):

@@ -294,9 +294,14 @@ async fn why_says_that_it_was_stopped_before_a_worker_came() {
     let event = [("x-amz-invocation-type", "Event")];
     let started = home.invoke("lonely:$LATEST", &event, "5".into()).await;
     let arn = started.header("x-amz-durable-execution-arn").unwrap();
+    let path = format!("/outlast/v1/executions/{}/why", arn.replace('/', "%2F"));
+    home.eventually(async || {
+        let why = home.get(&path).await.ok(200)["Why"].to_string();
+        why.contains("waits for a worker").then_some(())
+    })
+    .await;
     home.post(&execution(arn, "/stop"), "").await.ok(200);
-    let why = format!("/outlast/v1/executions/{}/why", arn.replace('/', "%2F"));
-    let why = home.get(&why).await.ok(200)["Why"].clone();
+    let why = home.get(&path).await.ok(200)["Why"].clone();
     assert!(why.as_str().unwrap().contains("It was stopped"), "{why}");
 }
 

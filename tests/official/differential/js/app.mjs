@@ -100,9 +100,10 @@ const kinds = {
     batch(
       await ctx.parallel(
         it.name + at,
-        it.bodies.map((body, index) =>
-          index % 2 ? { name: `${it.name}${at}-${index}`, func: (inner) => all(inner, body, at) } : (inner) => all(inner, body, at),
-        ),
+        it.bodies.map((body, index) => {
+          const func = (inner) => all(inner, body, at);
+          return index % 2 ? { name: `${it.name}${at}-${index}`, func } : func;
+        }),
         options(it),
       ),
     ),

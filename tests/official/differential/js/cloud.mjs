@@ -91,7 +91,8 @@ async function large() {
 
 // More events than a page of the history holds.
 async function long() {
-  const map = { op: "map", name: "m", items: 300, body: [step("x", { value: 1 })], failing: -1, pad: 0, concurrency: 50 };
+  const items = { items: 300, failing: -1, pad: 0, concurrency: 50 };
+  const map = { op: "map", name: "m", body: [step("x", { value: 1 })], ...items };
   const runner = runnerOf(asynchronous);
   const ended = await runner.run({ payload: program(map) });
   assert.equal(ended.getStatus(), "SUCCEEDED");
