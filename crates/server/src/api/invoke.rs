@@ -121,7 +121,7 @@ impl Api {
                 Ok(end) => {
                     let end = end?;
                     match end.status {
-                        ExecutionStatus::Succeeded => succeeded(end.result, ""),
+                        ExecutionStatus::Succeeded => succeeded(end.result),
                         ExecutionStatus::Running
                         | ExecutionStatus::Failed
                         | ExecutionStatus::TimedOut
@@ -167,7 +167,7 @@ impl Api {
                 Ok(empty(StatusCode::ACCEPTED))
             }
             Kind::RequestResponse => Ok(match self.call_plain(&registered, call, &id).await? {
-                InvokeOutcome::Succeeded(result) => succeeded(result, "null"),
+                InvokeOutcome::Succeeded(result) => succeeded(result),
                 InvokeOutcome::Failed(error) | InvokeOutcome::Stopped(error) => failed(error),
                 // Said as the service says it to a caller; the other words are for chained invokes.
                 InvokeOutcome::TimedOut(_) => failed(ErrorObject::new(
@@ -285,11 +285,10 @@ fn from_traceparent(text: &str) -> Option<String> {
     is_legal.then(|| trace_header(trace, span, flags & 1 == 1))
 }
 
-fn succeeded(result: Option<Payload>, otherwise: &'static str) -> Answer {
-    match result {
-        Some(result) => raw(StatusCode::OK, String::from(&*result)),
-        None => raw(StatusCode::OK, otherwise),
-    }
+/// The result as it is; a handler that returned nothing has returned `null`, as in the service.
+fn succeeded(result: Option<Payload>) -> Answer {
+    let result = result.as_deref().unwrap_or("null");
+    raw(StatusCode::OK, String::from(result))
 }
 
 fn failed(error: ErrorObject) -> Answer {

@@ -30,6 +30,16 @@ async fn a_synchronous_invoke_waits_through_suspensions_for_the_result() {
 }
 
 #[tokio::test]
+async fn an_execution_that_returned_nothing_answers_null() {
+    let home = Home::new().await;
+    let reply = home.play(&[], json!([{"nothing": true}])).await;
+    assert_eq!(reply.ok(200), Value::Null);
+    assert_eq!(reply.text(), "null");
+    let described = home.describe(reply.header(ARN).unwrap()).await;
+    assert_eq!(described.get("Result"), None);
+}
+
+#[tokio::test]
 async fn an_event_invoke_answers_at_once_and_the_execution_goes_on() {
     let home = Home::new().await;
     let arn = home.start(json!([{"return": 7}])).await;
