@@ -32,7 +32,7 @@ async fn a_synchronous_invoke_waits_through_suspensions_for_the_result() {
 #[tokio::test]
 async fn an_execution_that_returned_nothing_answers_null() {
     let home = Home::new().await;
-    let reply = home.play(&[], json!([{"nothing": true}])).await;
+    let reply = home.play(&[], json!([])).await;
     assert_eq!(reply.ok(200), Value::Null);
     assert_eq!(reply.text(), "null");
     let described = home.describe(reply.header(ARN).unwrap()).await;

@@ -4,7 +4,7 @@
 //! The input is a list of operations: `{"step": VALUE}`, `{"wait": SECONDS}`,
 //! `{"callback": OPTIONS}`, `{"signal": NAME}`, `{"invoke": FUNCTION, "payload": VALUE}` (and `"tenant"`),
 //! `{"poll": SECONDS}` (a callback that the handler waits for without suspending),
-//! `{"return": VALUE}`, `{"nothing": true}` (returned), `{"fail": MESSAGE}`, `{"raise": MESSAGE}`, `{"hang": true}`.
+//! `{"return": VALUE}`, `{"fail": MESSAGE}`, `{"raise": MESSAGE}`, `{"hang": true}`.
 
 use crate::client::{Client, encode};
 use outlast_core::{
@@ -146,10 +146,6 @@ impl Play {
         match kind.as_str() {
             "return" => {
                 let result = InvocationOutput::succeeded(Some(value.to_string().into()));
-                return Went::Ended(Outcome::Output(result));
-            }
-            "nothing" => {
-                let result = InvocationOutput::succeeded(None);
                 return Went::Ended(Outcome::Output(result));
             }
             "fail" => {
