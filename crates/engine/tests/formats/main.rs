@@ -16,7 +16,7 @@ mod folder;
 #[cfg(test)]
 mod functions;
 #[cfg(test)]
-#[path = "../stand/mod.rs"]
+#[path = "../both/stand.rs"]
 mod stand;
 
 #[cfg(test)]

@@ -11,5 +11,5 @@ mod herds;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
-#[path = "../stand/mod.rs"]
+#[path = "../both/stand.rs"]
 mod stand;
