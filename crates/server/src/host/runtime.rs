@@ -180,16 +180,17 @@ impl RuntimeHost {
                 self.next(&peer, key, !passing).await
             }
             Ok(Route::RestoreNext) => message::json(StatusCode::OK, Bytes::new()),
+            // A body is read even when it is not wanted: a connection with half a request in it is
+            // lost.
             Ok(Route::Response(id)) => {
-                self.answered(id, &peer, &parts.headers, body, responded)
-                    .await
+                let ending = collect(body).await.map(responded);
+                self.answered(id, &peer, &parts.headers, ending)
             }
             Ok(Route::Error(id)) => {
-                let failed = |body: Bytes, _: &HeaderMap| {
-                    let kind = text(&parts.headers, &ERROR_TYPE);
-                    Ending::Failed(document::read(&body, kind))
-                };
-                self.answered(id, &peer, &parts.headers, body, failed).await
+                let kind = text(&parts.headers, &ERROR_TYPE);
+                let failed = |(body, _): (Bytes, _)| Ending::Failed(document::read(&body, kind));
+                let ending = collect(body).await.map(failed);
+                self.answered(id, &peer, &parts.headers, ending)
             }
             Ok(Route::InitError | Route::RestoreError) => {
                 self.not_started(&peer, &parts.headers, body).await
@@ -296,25 +297,19 @@ impl RuntimeHost {
         Some(event.response())
     }
 
-    /// A worker says how a call ended; `ending` reads that from the body and its trailers.
-    async fn answered<B>(
+    /// A worker says how a call ended.
+    fn answered(
         &self,
         id: &str,
         peer: &Peer,
         headers: &HeaderMap,
-        body: B,
-        ending: impl FnOnce(Bytes, &HeaderMap) -> Ending,
-    ) -> Response<Full<Bytes>>
-    where
-        B: Body<Data = Bytes>,
-    {
-        // Read even when it is not wanted: a connection with half a request in it is lost.
-        let body = collect(body).await;
+        ending: Result<Ending, NoBody>,
+    ) -> Response<Full<Bytes>> {
         if let Some(response) = self.refuse(id, peer, headers) {
             return response;
         }
-        match body {
-            Ok((body, trailers)) => self.report(id, peer, ending(body, &trailers)),
+        match ending {
+            Ok(ending) => self.report(id, peer, ending),
             Err(NoBody::TooLarge) => self.too_large(id, peer),
             Err(NoBody::Broken) => broken(),
         }
@@ -494,9 +489,9 @@ fn readable(context: &Arc<str>) -> Arc<str> {
 }
 
 /// A response; a stream that broke in its middle says so at its end.
-fn responded(body: Bytes, trailers: &HeaderMap) -> Ending {
-    match text(trailers, &ERROR_TYPE) {
-        Some(kind) => Ending::Failed(streamed(kind, trailers, &body)),
+fn responded((body, trailers): (Bytes, HeaderMap)) -> Ending {
+    match text(&trailers, &ERROR_TYPE) {
+        Some(kind) => Ending::Failed(streamed(kind, &trailers, &body)),
         None => Ending::Answered(body),
     }
 }
