@@ -430,10 +430,16 @@ Resources:
             (
                 "TABLE: !Ref Table",
                 "TABLE: !Ref Tabel",
-                27,
+                28,
                 "correct the name",
             ),
-            ("'order-${Stage}'", "Mail", 31, "another FunctionName"),
+            ("'order-${Stage}'", "Mail", 32, "another FunctionName"),
+            (
+                "{TenantIsolationMode: PER_TENANT}",
+                "{TenantIsolationMode: SHARED}",
+                23,
+                "TenantIsolationMode: PER_TENANT",
+            ),
         ] {
             let trouble = definitions(&TEMPLATE.replace(from, to)).unwrap_err();
             assert!(trouble.remedy.contains(remedy), "{from}: {trouble}");
