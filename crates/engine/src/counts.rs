@@ -184,7 +184,7 @@ fn change(counted: &mut BTreeMap<NameAndVersion, i64>, function: NameAndVersion,
 }
 
 impl Engine {
-    /// From now on, [`Health::running`] tells how many executions have not ended. Those that are
+    /// From now on, [`Health::running`](crate::Health::running) tells how many executions have not ended. Those that are
     /// there are read once, a page at a time; others start and end meanwhile.
     pub async fn count_running(&self) {
         let running = &self.inner.counts.running;
