@@ -21,7 +21,7 @@ def starts(aws, api):
     assert reply["FunctionError"] == "Unhandled" and json.loads(answer)["errorMessage"] == "no"
     reply, answer = aws.invoke("play:$LATEST", [], "--invocation-type", "DryRun")
     assert reply["StatusCode"] == 204 and "DurableExecutionArn" not in reply, reply
-    reply, answer = aws.invoke("plain", {"n": 1}, "--tenant-id", "acme", "--log-type", "Tail")
+    reply, answer = aws.invoke("plain-for", {"n": 1}, "--tenant-id", "acme", "--log-type", "Tail")
     told = json.loads(answer)
     assert told["event"] == {"n": 1} and told["told"]["lambda-runtime-aws-tenant-id"] == "acme"
 
@@ -150,7 +150,7 @@ def main():
     begun = time.monotonic()
     with Serve() as serve:
         serve.play("play", 2)
-        serve.play("plain")
+        serve.play("plain-for")
         api, aws = Api(serve), Aws(serve.endpoint)
         # Starting the program takes longer than anything it asks for.
         with ThreadPoolExecutor() as pool:
