@@ -159,7 +159,7 @@ run_crash() {
 }
 run_runner() {
   local program
-  program=$(cargo test --package outlast --all-features --locked --test lambda --no-run \
+  program=$(cargo test --workspace --all-features --locked --test lambda --no-run \
     --message-format=json 2>/dev/null | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
   [[ -n $program ]] || { echo "run.sh: the test program does not build" >&2; return 1; }
   drive none runner.py "$program"
