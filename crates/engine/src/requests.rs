@@ -290,9 +290,7 @@ impl Engine {
     pub async fn why(&self, execution: ExecutionId) -> Result<String, Error> {
         let seen = self.inner.read(execution, |inner, execution| {
             // Only who hosts the function knows whether its handler runs already.
-            let unbegun = inner.unbegun(execution);
-            // One that has ended may still stand in line; nobody will call its handler.
-            match unbegun.filter(|_| !execution.status().is_terminal()) {
+            match inner.unbegun(execution) {
                 Some((invocation, function)) => format!(
                     "Invocation {invocation} waits for a worker that serves {}:{}.",
                     function.name, function.version

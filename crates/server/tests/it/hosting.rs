@@ -258,28 +258,6 @@ async fn why_says_that_there_is_no_worker() {
         .await;
     };
     why("waits for a worker that serves lonely:$LATEST").await;
-    // One that is stopped while it stands in line waits for nobody.
-    let other = home.invoke("lonely:$LATEST", &event, "5".into()).await;
-    let other = other.header("x-amz-durable-execution-arn").unwrap();
-    let path = format!("/outlast/v1/executions/{}/why", other.replace('/', "%2F"));
-    home.eventually(async || {
-        let why = home.get(&path).await.ok(200)["Why"].clone();
-        why.as_str()
-            .unwrap()
-            .contains("waits for a worker")
-            .then_some(())
-    })
-    .await;
-    let stop = format!(
-        "/2025-12-01/durable-executions/{}/stop",
-        other.replace('/', "%2F")
-    );
-    home.post(&stop, "{}").await.ok(200);
-    let why_ended = home.get(&path).await.ok(200)["Why"].clone();
-    assert!(
-        why_ended.as_str().unwrap().contains("stopped"),
-        "{why_ended}"
-    );
     let mut line = home.client.line().await;
     let next = "/functions/lonely/2018-06-01/runtime/invocation/next";
     line.send(Method::GET, next, &[], "").await;
